@@ -61,9 +61,10 @@ class NetworkConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
 
 
 class LookConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A second look: the hash of its file, and its calibration. No memory depends on it, and no fingerprint."""
+    """A second look: the hash of its file, its layers, its calibration. No memory depends on it, and no fingerprint."""
 
     digest: _Fingerprint
+    layers: Annotated[int, msgspec.Meta(ge=1)]
     calibration: LookCalibration | None = None
 
 

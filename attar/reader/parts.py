@@ -102,15 +102,17 @@ class ReaderParts:
         self, network: "SpanNetwork | None" = None, calibration: LookCalibration | None = None
     ) -> "ReaderParts":
         """The same with another second look, whose word vectors are the reader's; without a network, recalibrated."""
-        weights = self.look_weights()
+        weights, before = self.look_weights(), self.config.look
+        layers = 0 if before is None else before.layers
         if network is not None:
+            layers = network.encoder.shape.layers
             state = {
                 f"look.{name}": value for name, value in network.state_dict().items() if "words" not in name
             }
             weights = to_int8(state)
         assert weights is not None  # only what there is can be calibrated
         digest = hashlib.sha256(safetensors.numpy.save(weights)).hexdigest()
-        config = msgspec.structs.replace(self.config, look=LookConfig(digest, calibration))
+        config = msgspec.structs.replace(self.config, look=LookConfig(digest, layers, calibration))
         return ReaderParts(config, self.tokenizer, self.weights, weights)
 
     def look_weights(self) -> Weights | None:
@@ -121,7 +123,7 @@ class ReaderParts:
         if hashlib.sha256(data).hexdigest() != self.config.look.digest:
             raise FormatError(f"{self._look} is not the file of this reader", "copy the whole folder again")
         weights = _loaded_weights(self._look, data)
-        check_weights(self._look, self.config.network, weights, look=True)
+        check_weights(self._look, self.config.network, weights, look_layers=self.config.look.layers)
         return weights
 
     def weight(self, name: str, rows: slice | NDArray[np.integer] = _ALL) -> Floats:
@@ -215,7 +217,7 @@ def _load_fixed_size(folder: ReaderFolder, config: FixedSizeConfig) -> ReaderPar
     network = msgspec.structs.replace(parts.config.network, calibration=config.calibration)
     look = parts.config.look
     if look is not None and config.look is not None:
-        look = LookConfig(look.digest, config.look)
+        look = LookConfig(look.digest, look.layers, config.look)
     changed = msgspec.structs.replace(parts.config, fingerprint=fingerprint, network=network, look=look)
     return ReaderParts(changed, parts.tokenizer, parts.weights, shipped_folder(DEFAULT).path / _LOOK)
 

@@ -109,10 +109,10 @@ def weight_shapes(config: NetworkConfig) -> dict[str, tuple[int, ...]]:
     return _shapes(parts, config.phrases)
 
 
-def look_shapes(options: PhraseOptions) -> dict[str, tuple[int, ...]]:
+def look_shapes(options: PhraseOptions, layers: int) -> dict[str, tuple[int, ...]]:
     """The shape of every weight of a second look; its word vectors are those of its reader."""
     parts = {"look": _LOOK}
-    parts |= {f"look.encoder.layers.layers.{at}": _LAYER for at in range(options.encoder.layers)}
+    parts |= {f"look.encoder.layers.layers.{at}": _LAYER for at in range(layers)}
     return _shapes(parts, options)
 
 
@@ -125,17 +125,19 @@ def _shapes(parts: dict[str, dict[str, str]], options: PhraseOptions) -> dict[st
     }
 
 
-def check_weights(file: Path, config: NetworkConfig, weights: Weights, *, look: bool = False) -> None:
+def check_weights(
+    file: Path, config: NetworkConfig, weights: Weights, *, look_layers: int | None = None
+) -> None:
     """Refuse weights whose names, shapes or types are not those of the config, and numbers that are not finite.
 
-    With `look` they are those of its second look.
+    With `look_layers` they are those of its second look.
     """
-    layers = config.phrases.encoder.layers
-    if config.quick is not None and not look:
-        layers += config.quick.layers
+    layers = config.phrases.encoder.layers + (0 if config.quick is None else config.quick.layers)
+    if look_layers is not None:
+        layers = look_layers
     if layers > len(weights):  # the config may claim any number
         raise FormatError(f"{file} has fewer layers than its config says", "copy the whole folder again")
-    shapes = look_shapes(config.phrases) if look else weight_shapes(config)
+    shapes = weight_shapes(config) if look_layers is None else look_shapes(config.phrases, look_layers)
     for name in sorted(weights):
         value, shape = weights[name], shapes.pop(name, None)
         if name.endswith(SCALE):

@@ -29,11 +29,15 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True)
 class PassageQuestion:
-    """A question and the spans of its passage that answer it, in characters; `labelled` is false if unknown."""
+    """A question and the spans of its passage that answer it, in characters; `labelled` is false if unknown.
+
+    A `changed` one was made of another question of the passage (`attar.training.swaps`).
+    """
 
     text: str
     answers: tuple[tuple[int, int], ...] = ()
     labelled: bool = True
+    changed: bool = False
 
 
 @dataclass(frozen=True)

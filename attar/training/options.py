@@ -9,7 +9,7 @@ from attar.options import check_ranges, option
 
 # Where a run is made does not change its result.
 _NOT_KEPT = ("out", "num_workers")
-_PATHS = ("base", "init", "teacher", "exclude")
+_PATHS = ("base", "init", "teacher", "look_base", "exclude")
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,9 @@ class QuestionOptions:
     init: str = option("", "Train this reader on; without --teacher on questions with known answers alone.")
     teacher: str = option(
         "", "Folder of MPNet, to teach the reader; a new reader is taught by --base otherwise."
+    )
+    look_base: str = option(
+        "", "Folder of a published encoder that the second look starts from; the reader's own otherwise."
     )
     calibrate_only: bool = option(
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."

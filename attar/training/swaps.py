@@ -1,7 +1,7 @@
 """Questions that fit a passage but that it does not answer: known questions with a name, a number or a word changed.
 
-SQuAD's own unanswerable questions were made in this way. Some changed questions are answered all the same; the
-teacher decides, and only those that it finds unanswered are learned as such.
+SQuAD's own unanswerable questions were made in this way. A teacher learns that those of known questions have no
+answer; some are answered all the same, and what it says of each afterwards is what the reader learns.
 """
 
 import re
@@ -60,7 +60,7 @@ def with_swapped_questions(passages: Sequence[Passage], seed: int = 0) -> list[P
                 answers = {passage.text[start:end].lower() for start, end in question.answers}
                 text = swapped(question.text, names, numbers, answers, random)
                 if text is not None:
-                    added.append(PassageQuestion(text, labelled=False))
+                    added.append(PassageQuestion(text, labelled=False, changed=True))
         found.append(replace(passage, questions=(*passage.questions, *added)))
         before = passage.text
     return found
