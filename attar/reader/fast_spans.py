@@ -131,7 +131,6 @@ class _Int8Linear:
 
     def __init__(self, matrix: NDArray[np.int8], scales: Floats, bias: Floats) -> None:
         self._matrix, self._scales, self._bias = np.ascontiguousarray(matrix), scales.reshape(-1), bias
-        self._floats: Floats | None = None
         self._tensor: Any = None
 
     def __call__(self, x: Floats) -> Floats:
@@ -146,9 +145,8 @@ class _Int8Linear:
     def _product(self, levels: Floats) -> Floats:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "_int_mm"):  # the latter while it is imported
-            if self._floats is None:
-                self._floats = np.ascontiguousarray(self._matrix.T.astype(np.float32))
-            product: Floats = levels @ self._floats
+            # Made anew each time: in float32 all matrices would take four times the memory of the network.
+            product: Floats = levels @ self._matrix.T.astype(np.float32)
             return product
         if self._tensor is None:
             self._tensor = torch.from_numpy(self._matrix).T

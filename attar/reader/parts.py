@@ -223,13 +223,18 @@ def _load_fixed_size(folder: ReaderFolder, config: FixedSizeConfig) -> ReaderPar
 
 
 def recalibrate(
-    source: ReaderFolder, path: str | Path, calibration: Calibration, about: dict[str, Any]
+    source: ReaderFolder,
+    path: str | Path,
+    calibration: Calibration,
+    about: dict[str, Any],
+    look: LookCalibration | None = None,
 ) -> None:
-    """Write a reader's folder again with another calibration; its weights stay as they are."""
+    """Write a reader's folder again with other calibrations; its weights stay as they are."""
     if isinstance(source.config, FixedSizeConfig):  # only the config is its own
-        _write_config(Path(path), msgspec.structs.replace(source.config, calibration=calibration))
-    else:
-        load_parts(source).recalibrated(calibration, about).save(path)
+        _write_config(Path(path), msgspec.structs.replace(source.config, calibration=calibration, look=look))
+        return
+    parts = load_parts(source).recalibrated(calibration, about)
+    (parts if look is None else parts.with_second_look(None, look)).save(path)
 
 
 def _write_config(folder: Path, config: ReaderConfig | FixedSizeConfig) -> None:

@@ -86,9 +86,11 @@ def calibrate_only(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     options, source = run.options, ReaderFolder.open(run.options.init)
     if not run.processes.is_main:
         return TrainedReader(str(options.folder))
-    calibration = calibrate(Reader.of(source), passages, options.accuracy or None, run.progress)
+    reader = Reader.of(source)
+    calibration = calibrate(reader, passages, options.accuracy or None, run.progress)
     if calibration is None:
         expected = f"at least {FEWEST} questions with an answer, and some without"
         raise FormatError.expected(", ".join(options.data), expected, "fewer")
-    recalibrate(source, options.folder, calibration, {"calibration": options.described()})
+    look = None if reader.second_look is None else calibrate_look(reader, passages, run.progress)
+    recalibrate(source, options.folder, calibration, {"calibration": options.described()}, look)
     return TrainedReader(str(options.folder), calibration=calibration)

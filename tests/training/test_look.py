@@ -8,6 +8,7 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
+from attar.training import look
 from attar.training.batches import SEP
 from attar.training.data import Passage, PassageQuestion
 from attar.training.labels import TeacherLabels
@@ -117,3 +118,18 @@ def test_the_loss_falls_and_the_accuracy_is_that_of_the_teacher(questions: Quest
         losses.append(float(loss.detach()))
     assert np.mean(losses[-10:]) < 0.7 * np.mean(losses[:10])
     assert set(look_accuracy(network, questions, torch.device("cpu"))) == {"em", "f1", "auc"}
+
+
+def test_what_is_read_by_length_is_what_is_read_at_once(
+    questions: QuestionSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    network = (
+        SpanNetwork(Transformer(TransformerShape(30_522, 16, 1, 2, 32, 320), dropout=0.0)).double().eval()
+    )
+    batch = batches(questions, epochs=1)[0]
+    losses = []
+    for parts in (1, 3, 500):
+        monkeypatch.setattr(look, "_PARTS", parts)
+        losses.append(look_loss(network, batch)[0].item())
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-9)

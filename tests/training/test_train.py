@@ -111,6 +111,16 @@ def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     assert {"em", "f1", "sentence"} <= set(student[-1])
 
 
+def test_the_second_look_may_start_from_another_published_encoder(options: MakeOptions, base: Path) -> None:
+    trained = options("deeper", data=options().data[:1], look_base=str(base), epochs=1)
+    train_questions(trained)
+    parts = Reader.load(trained.folder).parts
+    first = parts.weight("network.encoder.words.weight")
+    assert parts.config.look is not None
+    assert parts.config.look.layers == 1
+    assert np.allclose(first, load_base(base).weights["words.weight"].numpy(), atol=2e-3)
+
+
 def test_a_finished_reader_is_kept_unless_it_is_replaced(
     reader: Path, options: MakeOptions, data: tuple[Path, Path]
 ) -> None:
