@@ -148,8 +148,9 @@ def add(
         list[str],
         typer.Argument(
             metavar="FILE…",
-            help="Files and folders: text, Markdown, HTML, PDF, DOCX, EPUB, e-mail, CSV, XLSX, JSON, Parquet, "
-            "archives; - for stdin; with --ray also URLs such as s3://BUCKET/FOLDER.",
+            help="Files and folders: text, Markdown, HTML, PDF, documents, slides and tables of Office and "
+            "LibreOffice, RTF, EPUB, e-mail, calendars, contacts, JSON, Parquet, archives; - for stdin; "
+            "with --ray also URLs such as s3://BUCKET/FOLDER.",
         ),
     ],
     reader: options.ReaderPath = None,

@@ -1,4 +1,4 @@
-"""Files into text: plain text, Markdown, HTML, PDF, DOCX, EPUB, e-mail, tables, JSON, and archives of these.
+"""Files into text: plain text, Markdown, HTML, PDF, Office, OpenDocument, EPUB, e-mail, JSON, and archives of these.
 
 Titles, dates, and the places of pages, headings and rows are kept. Plain text and JSON need no extra packages; the
 others are in the extra `documents` and are imported when a file needs them.

@@ -120,6 +120,19 @@ def _read_member(
         _report(blob, fault)
 
 
+def read_attachment(
+    blob: Blob, name: str, data: bytes, subject: str, read: ReadMember
+) -> Iterator[Extracted]:
+    """The documents of a file that is attached to an e-mail; the title of one without says to which."""
+    if blob.depth >= MAX_DEPTH:
+        sentence = f"{blob.where}: {name} is attached to a message within {blob.depth} others"
+        _report(blob, FormatError(sentence, "save it first"))
+        return
+    for found in _read_member(_counted(blob), name, len(data), partial(io.BytesIO, data), read):
+        about = f"{name}, attached to {subject}" if subject else name
+        yield found if found.title else found._replace(title=about[:80])
+
+
 def _itself(file: IO[bytes]) -> IO[bytes]:
     return file
 
@@ -148,7 +161,7 @@ def _safe_name(path: str) -> str:
 
 def _is_hidden(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return any((part.startswith(".") and part != "..") or part == "__MACOSX" for part in parts)
+    return any((part.startswith((".", "~$")) and part != "..") or part == "__MACOSX" for part in parts)
 
 
 def _too_many(blob: Blob) -> FormatError:

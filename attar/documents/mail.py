@@ -1,13 +1,15 @@
-"""E-mails: the headers as sentences, the text, quoted parts and signatures as parts of their own, attachments named."""
+"""E-mails: the headers as sentences, the text, quoted parts and signatures as parts of their own, and attachments."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
 from email.utils import getaddresses, parsedate_to_datetime
 from itertools import islice
 
+from attar.documents.archives import ReadMember, read_attachment
 from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing
 from attar.documents.html import decode_html, text_of_html
 from attar.documents.plain import decode_text
@@ -25,24 +27,27 @@ _FORWARDED = re.compile(
 # More than any mail program writes.
 _MAX_HEADER_LINES = 2_000
 _LONGEST_HEADER = 20_000
-_MAX_MIME_PARTS = 1_000
+_MAX_MIME_PARTS = 10_000
+_MAX_ATTACHMENTS = 1_000
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
-def read_eml(blob: Blob) -> Iterator[Extracted]:
-    """One e-mail."""
+def read_eml(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+    """One e-mail, and its attachments as documents of their own."""
     data = blob.data()
     if not data.strip():
         raise FormatError(f"{blob.where} is empty", "leave it out")
-    yield _extract(data, blob.where)
+    yield from _extract(data, blob, read)
 
 
-def read_mbox(blob: Blob) -> Iterator[Extracted]:
+def read_mbox(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
     """The e-mails of an mbox file, each a document: `inbox.mbox-1` and so on."""
     for number, data in enumerate(_messages(blob), 1):
-        where, name = f"{blob.where}, message {number}", f"{blob.name.rpartition('/')[2]}-{number}"
-        yield _extract(_ESCAPED.sub(rb"\1", data), where)._replace(name=name)
+        name = f"{blob.name.rpartition('/')[2]}-{number}"
+        message = replace(blob, where=f"{blob.where}, message {number}", name=name)
+        for found in _extract(_ESCAPED.sub(rb"\1", data), message, read):
+            yield found._replace(name=found.name or name)
 
 
 def _messages(blob: Blob) -> Iterator[bytes]:
@@ -66,7 +71,8 @@ def _messages(blob: Blob) -> Iterator[bytes]:
     yield b"".join(lines)
 
 
-def _extract(data: bytes, where: str) -> Extracted:
+def _extract(data: bytes, blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+    where = blob.where
     with parsing(where, "an e-mail"):
         head, missing = _bounded_head(data)
         message = message_from_bytes(head, policy=policy.default)
@@ -76,18 +82,37 @@ def _extract(data: bytes, where: str) -> Extracted:
         if missing:
             builder.leave_out("a part of its headers")
         subject, date = _header(message, "Subject"), _date(message)
-        builder.add(_introduction(message, date))
-        if subject:
-            builder.add(sentence(f"Subject: {subject}"))
-        _add_text(builder, _body(message, where))
-        parts = [*islice(message.walk(), _MAX_MIME_PARTS + 1)]
-        if len(parts) > _MAX_MIME_PARTS:
-            builder.leave_out(f"the names of attachments after {_MAX_MIME_PARTS:,} parts")
-        names = [clean(part.get_filename() or "a message") for part in parts if _is_attached(part)]
-        if names:
-            builder.begin("attachments")
-            builder.add(sentence("Attachments: " + ", ".join(names)))
-    return builder.build(subject, "" if date is None else date.isoformat())
+        attached = [*islice(_attached(message), _MAX_ATTACHMENTS + 1)]
+        if len(attached) > _MAX_ATTACHMENTS:
+            builder.leave_out(f"attachments after {_MAX_ATTACHMENTS:,}")
+        people = tuple(_addresses(message, name) for name in ("From", "To", "Cc"))
+        add_mail(builder, people, date, subject, _body(message, where), [*map(_file_name, attached)])
+    yield builder.build(subject, "" if date is None else date.isoformat())
+    for part in attached[:_MAX_ATTACHMENTS]:
+        if part.get_content_maintype() == "image" and part.get("Content-ID"):
+            continue  # a logo in the text
+        with parsing(where, "an e-mail"):
+            content = _content(part)
+        if content.strip():
+            yield from read_attachment(blob, _file_name(part), content, subject, read)
+
+
+def add_mail(
+    builder: TextBuilder,
+    people: Sequence[str],
+    date: datetime | None,
+    subject: str,
+    body: str,
+    attached: Sequence[str],
+) -> None:
+    """Add an e-mail: who wrote it, to whom and with copies to whom, when, about what, its text, what is attached."""
+    builder.add(_introduction(people, date))
+    if subject:
+        builder.add(sentence(f"Subject: {subject}"))
+    _add_text(builder, body)
+    if attached:
+        builder.begin("attachments")
+        builder.add(sentence("Attachments: " + ", ".join(attached)))
 
 
 def _bounded_head(data: bytes) -> tuple[bytes, bool]:
@@ -112,9 +137,9 @@ def _bounded_head(data: bytes) -> tuple[bytes, bool]:
     return b"\n".join(headers) + rest, cut
 
 
-def _introduction(message: Message, date: datetime | None) -> str:
+def _introduction(people: Sequence[str], date: datetime | None) -> str:
     """Who wrote to whom, and when: two sentences, from which readers answer better than from one."""
-    writer, *receivers = (_addresses(message, name) for name in ("From", "To", "Cc"))
+    writer, *receivers = people
     words = [f"to {receivers[0]}"] if receivers[0] else []
     words += [f"with a copy to {receivers[1]}"] if receivers[1] else []
     words += [f"on {date:%A} {date.day} {date:%B %Y at %H:%M}"] if date is not None else []
@@ -158,10 +183,46 @@ def _body(message: EmailMessage, where: str) -> str:
         return decode_text(data, where)
 
 
-def _is_attached(part: Message) -> bool:
-    return not part.is_multipart() and (
-        part.get_content_disposition() == "attachment" or bool(part.get_filename())
-    )
+def _attached(message: Message) -> Iterator[Message]:
+    """The attachments of a message, without those of a message that is attached to it."""
+    waiting: list[Message] = [message]
+    for _ in range(_MAX_MIME_PARTS):
+        if not waiting:
+            return
+        part = waiting.pop()
+        is_message = part.get_content_maintype() == "message" and part is not message
+        if is_message or (not part.is_multipart() and _is_file(part)):
+            yield part
+        elif part.is_multipart():
+            waiting += [inner for inner in part.get_payload() if isinstance(inner, Message)][::-1]
+
+
+def _is_file(part: Message) -> bool:
+    return part.get_content_disposition() == "attachment" or bool(part.get_filename())
+
+
+def _file_name(part: Message) -> str:
+    """The name of an attachment; of a message without one, its subject."""
+    name = " ".join(clean(part.get_filename() or "").split())
+    if part.get_content_type() != "message/rfc822" or name.lower().endswith(".eml"):
+        return name or "a file"
+    inner = _inner_message(part)
+    subject = "" if inner is None else _header(inner, "Subject")
+    return f"{name or subject.replace('/', ' ') or 'a message'}.eml"
+
+
+def _inner_message(part: Message) -> Message | None:
+    payload = part.get_payload()
+    first = payload[0] if isinstance(payload, list) and payload else None
+    return first if isinstance(first, Message) else None
+
+
+def _content(part: Message) -> bytes:
+    if part.get_content_maintype() == "message":
+        inner = _inner_message(part)
+        return b"" if inner is None else inner.as_bytes()
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
 
 
 def _add_text(builder: TextBuilder, text: str) -> None:

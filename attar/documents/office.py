@@ -1,4 +1,4 @@
-"""Word documents, spreadsheets and tables of text: paragraphs, headings, and rows as sentences."""
+"""Word documents, presentations, rich text, spreadsheets and tables of text."""
 
 import csv
 import io
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
+from attar.documents.epub import parse_xml
 from attar.documents.extracted import (
     Blob,
     Extracted,
@@ -18,12 +19,16 @@ from attar.documents.extracted import (
 )
 from attar.documents.plain import decode_text
 from attar.documents.tables import names_columns, row_texts
+from attar.errors import FormatError
 
 # An XML file takes many times its size in memory.
 _MAX_XML = 2**28
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 # Deleted text of tracked changes, field codes, and the older copy of a drawing.
 _SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom"))
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAX_COLUMNS = 1_000
 # Cells that are there, not those between them and the last row.
@@ -36,17 +41,114 @@ def read_docx(blob: Blob) -> Iterator[Extracted]:
     """A Word document: paragraphs, headings and tables in order; title and date from its properties."""
     data = blob.data()
     with parsing(blob.where, "a DOCX file"):
-        _check_package(blob, data)
+        check_package(blob, data)
         import docx
 
         document = docx.Document(io.BytesIO(data))
         styles = {style.style_id: style.name or "" for style in document.styles}
         builder = TextBuilder()
         first = _add_body(builder, document.element.body, styles)
+        for name in ("footnotes", "endnotes", "comments"):
+            _add_notes(builder, document.part, name)
         about = document.core_properties
         made = about.modified or about.created
         title, day = about.title or first, made.date().isoformat() if made else ""
     yield builder.build(title, day)
+
+
+def _add_notes(builder: TextBuilder, main: Any, name: str) -> None:
+    """Add the footnotes, endnotes or comments of a document at its end, as a part."""
+    notes = [
+        relation.target_part.blob for relation in main.rels.values() if relation.reltype.endswith(f"/{name}")
+    ]
+    for data in notes:
+        builder.begin(name)
+        for note in parse_xml(data).iterchildren():
+            # Lines that separate notes from the text have a type.
+            if note.get(f"{_W}type") in (None, "normal"):
+                builder.add(" ".join(map(_paragraph, note.iter(f"{_W}p"))))
+
+
+def read_pptx(blob: Blob) -> Iterator[Extracted]:
+    """A presentation: the texts, tables and notes of its slides, which are its parts."""
+    data = blob.data()
+    with parsing(blob.where, "a PPTX file"):
+        check_package(blob, data)
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        builder, first = TextBuilder(), ""
+        folder = "ppt/"
+        show = parse_xml(archive.read("ppt/presentation.xml"))
+        slides = _relations(archive, "ppt/presentation.xml")
+        identifiers = [slide.get(_RELATION) for slide in show.iter(f"{_P}sldId")]
+        for number, identifier in enumerate(identifiers, 1):
+            path = folder + slides[identifier].removeprefix("/ppt/")
+            builder.begin(f"slide {number}")
+            title = _add_slide(builder, parse_xml(archive.read(path)))
+            first = first or title
+            for target in _relations(archive, path).values():
+                if "notesSlide" in target:
+                    builder.begin(f"slide {number}, notes")
+                    _add_slide(
+                        builder,
+                        parse_xml(archive.read(folder + target.split("ppt/")[-1].removeprefix("../"))),
+                    )
+    yield builder.build(first)
+
+
+def _relations(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
+    """What a part of a package refers to, by its identifiers."""
+    place, _, name = path.rpartition("/")
+    relations = f"{place}/_rels/{name}.rels"
+    if relations not in archive.NameToInfo:
+        return {}
+    return {each.get("Id"): each.get("Target") or "" for each in parse_xml(archive.read(relations))}
+
+
+def _add_slide(builder: TextBuilder, slide: Any) -> str:
+    """Add the shapes of a slide, or of its notes, in order; return its title."""
+    from lxml import etree
+
+    title = ""
+    walk = etree.iterwalk(slide, events=("start",))
+    for _, element in walk:
+        if element.tag == f"{_A}tbl":
+            rows = element.iter(f"{_A}tr")
+            builder.table([[_lines(cell).replace("\n", " ") for cell in row.iter(f"{_A}tc")] for row in rows])
+            walk.skip_subtree()
+        elif element.tag == f"{_P}sp":
+            kind = next((holder.get("type") or "" for holder in element.iter(f"{_P}ph")), "")
+            text = "" if kind in ("sldNum", "dt", "ftr", "hdr", "sldImg") else _lines(element)
+            title = title or (text if "itle" in kind else "")
+            builder.add(text)
+            walk.skip_subtree()
+    return title
+
+
+def _lines(shape: Any) -> str:
+    """The paragraphs of a shape."""
+    breaks = {f"{_A}br": "\n", f"{_A}tab": " "}
+    return "\n".join(
+        "".join(
+            breaks.get(piece.tag, "") + (piece.text or "" if piece.tag == f"{_A}t" else "")
+            for piece in line.iter()
+        )
+        for line in shape.iter(f"{_A}p")
+    )
+
+
+def read_rtf(blob: Blob) -> Iterator[Extracted]:
+    """Rich text, without its formatting."""
+    data = blob.data()
+    with parsing(blob.where, "an RTF file"):
+        from striprtf.striprtf import rtf_to_text
+
+        if not data.lstrip().startswith(b"{\\rtf"):
+            raise FormatError(f"{blob.where} is not an RTF file", "rename it to .txt if it is a text")
+        builder = TextBuilder()
+        text: str = rtf_to_text(data.decode("latin-1"), errors="replace")  # type: ignore[no-untyped-call]
+        for paragraph in text.split("\n\n"):
+            builder.add(paragraph)
+    yield builder.build()
 
 
 def read_xlsx(blob: Blob) -> Iterator[Extracted]:
@@ -54,7 +156,7 @@ def read_xlsx(blob: Blob) -> Iterator[Extracted]:
     data = blob.data()
     with parsing(blob.where, "an XLSX file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what openpyxl does not read, such as charts
-        _check_package(blob, data)
+        check_package(blob, data)
         import openpyxl
 
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
@@ -64,7 +166,7 @@ def read_xlsx(blob: Blob) -> Iterator[Extracted]:
             if len(sheets) > 1:
                 builder.heading(sheet.title)
             rows = sheet.iter_rows(values_only=True, max_col=_MAX_COLUMNS)
-            _add_rows(builder, _present(rows), f"{sheet.title}, " if len(sheets) > 1 else "")
+            add_rows(builder, _present(rows), f"{sheet.title}, " if len(sheets) > 1 else "")
         about = book.properties
         made = about.modified or about.created
         title = about.title or ""
@@ -80,7 +182,7 @@ def read_csv(blob: Blob) -> Iterator[Extracted]:
         delimiter = "\t" if blob.where.lower().split(".")[-1] == "tsv" else _delimiter(text)
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         builder = TextBuilder()
-        _add_rows(builder, enumerate(rows, 1), "")
+        add_rows(builder, enumerate(rows, 1), "")
     yield builder.build()
 
 
@@ -104,7 +206,8 @@ def _present(rows: Iterable[Sequence[object]]) -> Iterator[tuple[int, list[str]]
         before = row
 
 
-def _add_rows(builder: TextBuilder, rows: Iterable[tuple[int, Sequence[str]]], sheet: str) -> None:
+def add_rows(builder: TextBuilder, rows: Iterable[tuple[int, Sequence[str]]], sheet: str) -> None:
+    """Add the numbered rows of a sheet, each a part; `sheet` is what its label begins with."""
     filled: list[tuple[int, list[str]]] = []
     cells = 0
     for number, row in rows:
@@ -146,7 +249,7 @@ def _cell(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _check_package(blob: Blob, data: bytes) -> None:
+def check_package(blob: Blob, data: bytes) -> None:
     """Refuse a package that grows to more than the limit, before anything of it is parsed."""
     members = zipfile.ZipFile(io.BytesIO(data)).infolist()
     check_size(blob.where, sum(member.file_size for member in members), min(blob.max_bytes, _MAX_XML))

@@ -10,12 +10,15 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
+from attar.documents.cards import read_calendar, read_contacts
 from attar.documents.epub import read_epub
 from attar.documents.extracted import Blob, Extracted, OnBad, Part, replace_surrogates
 from attar.documents.html import read_html
 from attar.documents.mail import read_eml, read_mbox
 from attar.documents.markdown import read_markdown
-from attar.documents.office import read_csv, read_docx, read_xlsx
+from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, read_xlsx
+from attar.documents.opendocument import read_opendocument
+from attar.documents.outlook import read_msg
 from attar.documents.pdf import read_pdf
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.errors import AttarError, FormatError, quoted
@@ -27,6 +30,8 @@ _READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
     ".text": read_text,
     ".log": read_text,
     ".rst": read_text,
+    ".yaml": read_text,
+    ".yml": read_text,
     ".md": read_markdown,
     ".markdown": read_markdown,
     ".html": read_html,
@@ -34,9 +39,14 @@ _READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
     ".xhtml": read_html,
     ".pdf": read_pdf,
     ".docx": read_docx,
+    ".pptx": read_pptx,
+    ".rtf": read_rtf,
+    ".odt": read_opendocument,
+    ".ods": read_opendocument,
+    ".odp": read_opendocument,
     ".epub": read_epub,
-    ".eml": read_eml,
-    ".mbox": read_mbox,
+    ".ics": read_calendar,
+    ".vcf": read_contacts,
     ".csv": read_csv,
     ".tsv": read_csv,
     ".xlsx": read_xlsx,
@@ -45,16 +55,18 @@ _READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
     ".ndjson": read_json_lines,
     ".parquet": read_parquet,
 }
-_ARCHIVES = {".zip": read_zip, ".tar": read_tar}
+# Those that have other files in them.
+_ARCHIVES = {".zip": read_zip, ".tar": read_tar, ".eml": read_eml, ".mbox": read_mbox, ".msg": read_msg}
 _COMPRESSED = {".gz": "", ".xz": "", ".tgz": ".tar", ".txz": ".tar"}
 # Kinds that people take for documents, and what to save them as.
 _OTHERS = {
-    ".doc": "DOCX", ".rtf": "DOCX", ".odt": "DOCX", ".pages": "DOCX", ".ppt": "PDF", ".pptx": "PDF", ".odp": "PDF",
-    ".key": "PDF", ".xls": "XLSX", ".ods": "XLSX", ".numbers": "XLSX", ".msg": "EML", ".mobi": "EPUB", ".azw": "EPUB",
-    ".azw3": "EPUB", ".djvu": "PDF", ".ps": "PDF",
+    ".doc": "DOCX", ".pages": "DOCX", ".ppt": "PPTX", ".key": "PDF", ".xls": "XLSX", ".numbers": "XLSX",
+    ".mobi": "EPUB", ".azw": "EPUB", ".azw3": "EPUB", ".djvu": "PDF", ".ps": "PDF",
 }  # fmt: skip
 # Suffixes that are dropped from names, as version 0.1.0 did.
 _DROPPED_SUFFIXES = (".tar.xz", ".jsonl.xz", ".txt.xz", ".jsonl", ".txt")
+# What programs leave in folders: nobody wants to hear of these.
+_LEFT_BEHIND = re.compile(r"~\$.*|\.~lock\..*|(?:eh)?thumbs\.db|desktop\.ini|\.DS_Store|\._.*|Icon\r", re.I)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -221,7 +233,7 @@ def _walk(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
     for place, folders, files in os.walk(folder, onerror=fail):
         skipped += [SkippedFile(Path(place, name), "hidden") for name in folders if name.startswith(".")]
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(place, name) for name in files)
+        yield from (Path(place, name) for name in files if not _LEFT_BEHIND.fullmatch(name))
 
 
 def _is_read(file: Path, skipped: list[SkippedFile]) -> bool:

@@ -1,9 +1,11 @@
-"""E-mails: headers as sentences, quotations and signatures as places, attachments by name."""
+"""E-mails: headers as sentences, quotations and signatures as places, attachments as documents."""
+
+from email import message_from_bytes, policy
 
 import pytest
 
 from attar.errors import FormatError
-from benchmarks.document_files import eml_of, mbox_of
+from benchmarks.document_files import eml_of, mbox_of, pdf_of
 from tests.documents.conftest import TEXT, place_of, recovered
 
 INTRODUCTION = (
@@ -63,9 +65,24 @@ def test_a_forwarded_message_is_quoted_to_the_end(one):
     assert place_of(document, "The key is red") == "quoted message"
 
 
-def test_attachments_are_named(one):
-    document = one("a.eml", eml_of("See the plan.", attached=["plan.pdf", "prices.xlsx"]))
-    assert document.text.endswith("Attachments: plan.pdf, prices.xlsx.")
+def test_attachments_are_named_and_those_that_cannot_be_read_are_reported(read):
+    faults = []
+    (document,) = read(
+        "a.eml", eml_of("See the plan.", attached=["plan.pdf", "plan.bin"]), on_bad=faults.append
+    )
+    assert document.text.endswith("Attachments: plan.pdf, plan.bin.")
+    assert [str(fault).partition(" is not ")[0].rpartition("/")[2] for fault in faults] == ["a.eml: plan.pdf"]
+
+
+def test_attachments_are_documents_of_their_own(read):
+    message = message_from_bytes(eml_of("See the plan.", subject="Plan"), policy=policy.default)
+    message.add_attachment(pdf_of(["Bob came."]), maintype="application", subtype="pdf", filename="plan.pdf")
+    message.add_attachment(b"PNG", maintype="image", subtype="png", filename="logo.png", cid="<1>")
+    mail, plan = read("a.eml", message.as_bytes())
+    assert (plan.name, plan.title, plan.text) == ("a.eml/plan.pdf", "plan.pdf, attached to Plan", "Bob came.")
+    assert mail.text.endswith("Attachments: plan.pdf, logo.png.")
+    _, same = read("in.mbox", mbox_of([message.as_bytes()]))
+    assert same.name == "in.mbox-1/plan.pdf"
 
 
 def test_each_message_of_an_mbox_file_is_a_document(read):
