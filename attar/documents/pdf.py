@@ -87,9 +87,9 @@ def _without_headers(pages: list[list[str]]) -> list[list[str]]:
         repeated = count >= max(_FEWEST_PAGES, _REPEATED * len(pages))
         for page in pages:
             first = page[at].strip()
-            if (repeated and _DIGITS.sub("0", first) == line) or _PAGE_NUMBER.fullmatch(first):
+            is_header = (repeated and _DIGITS.sub("0", first) == line) or _PAGE_NUMBER.fullmatch(first)
+            if is_header and sum(map(bool, map(str.strip, page))) > 1:  # a page is not its header alone
                 del page[at]
-                page += [""] * (not page)
     return pages
 
 

@@ -40,6 +40,11 @@ def test_headers_are_left_out_of_two_pages_too():
     assert document.text == "Ann left.\n\nBob came."
 
 
+def test_pages_of_one_and_the_same_line_are_kept():
+    assert join_pages(["Ann left.", "Ann left."]).text == "Ann left.\n\nAnn left."
+    assert join_pages(["2026"]).text == "2026"
+
+
 def test_lines_are_joined_to_paragraphs_and_hyphens_to_words():
     lines = (
         "The rent is due on the third working day of the month and is paid to the land-",
