@@ -44,6 +44,8 @@ class Call(Generic[Reply]):
     query: dict[str, Any] = field(default_factory=dict)
     # Of a change that must not be made twice: the server recognises it when it is repeated.
     key: str | None = None
+    # Of a change that may become a job: what its changes are as a reply.
+    of_job: Callable[[list[Change]], Reply] | None = None
 
     @property
     def repeatable(self) -> bool:
@@ -67,7 +69,8 @@ class Call(Generic[Reply]):
 
 def add(name: str, text: str, title: str, replace: bool) -> Call[Change]:
     """Add a document."""
-    return Call("PUT", _path(name), _decode(Change), wire.PutDocument(text, title, replace))
+    body = wire.PutDocument(text, title, replace)
+    return Call("PUT", _path(name), _decode(Change), body, of_job=_only_one)
 
 
 def add_file(file: str | os.PathLike[str] | bytes, name: str | None, replace: bool) -> Call[list[Change]]:
@@ -82,12 +85,14 @@ def add_file(file: str | os.PathLike[str] | bytes, name: str | None, replace: bo
         except OSError as fault:
             raise errors.FormatError(f"cannot read {file}: {fault.strerror or fault}") from fault
     query = {"name": name, "replace": int(replace)}
-    return Call("POST", wire.FILES, lambda reply: _decode(wire.Changes)(reply).changes, data, query)
+    read = _decode(wire.Changes)
+    return Call("POST", wire.FILES, lambda reply: read(reply).changes, data, query, of_job=list)
 
 
 def append(name: str, text: str, key: str | None) -> Call[Change]:
     """Append a text."""
-    return Call("POST", _path(name, "/append"), _decode(Change), wire.AppendText(text), key=_key(key))
+    body = wire.AppendText(text)
+    return Call("POST", _path(name, "/append"), _decode(Change), body, key=_key(key), of_job=_only_one)
 
 
 def merge(new: str, names: Iterable[str], title: str, replace: bool, key: str | None) -> Call[Change]:
@@ -146,6 +151,35 @@ def show(name: str) -> Call[DocumentDetails]:
 def find(name: str) -> Call[None]:
     """Ask whether there is a document of a name; a 404 says that there is none."""
     return Call("HEAD", _path(name), _ignore)
+
+
+def job(given: wire.Job) -> Call[wire.Job]:
+    """Ask how far a job is."""
+    return Call("GET", f"{wire.JOBS}/{given.id}", _decode(wire.Job))
+
+
+def cancel(given: wire.Job) -> Call[wire.Job]:
+    """Stop a job."""
+    return Call("DELETE", f"{wire.JOBS}/{given.id}", _decode(wire.Job))
+
+
+def accepted(reply: bytes) -> wire.Job:
+    """The job that a change has become."""
+    return _decode(wire.Job)(reply)
+
+
+def result_of(call: Call[Reply], ended: wire.Job) -> Reply:
+    """The reply of a change whose job has ended; raises if it failed or was cancelled."""
+    if ended.problem is not None:
+        raise error_for(ended.problem.status, msgspec.json.encode(ended.problem))
+    if ended.state == "cancelled" or call.of_job is None:
+        raise UnavailableError("the job was cancelled", "what it had added before stays")
+    return call.of_job(ended.changes)
+
+
+def _only_one(changes: list[Change]) -> Change:
+    (change,) = changes
+    return change
 
 
 def _decode(reply: type[Reply]) -> Callable[[bytes], Reply]:

@@ -8,9 +8,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attar import calls, errors
+from attar import calls, errors, wire
 from attar.calls import Call, Reply
 from attar.errors import UnavailableError
+from attar.progress import Progress, ignore_progress
 from attar.results import Answer, Change, Document, DocumentDetails, Hit
 
 if TYPE_CHECKING:
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 _LONGEST_WAIT = 10.0
 # The client's own wait before it repeats a call whose answer was lost; each further one is twice as long.
 _SHORTEST_WAIT = 0.1
+# The longest wait between two looks at a job.
+_LONGEST_LOOK = 1.0
 _OnChange = Callable[[Change], None] | None
+
+
+def _pauses() -> Iterator[float]:
+    """The seconds between looks at a job, which may be short or long."""
+    for number in itertools.count():
+        yield min(_SHORTEST_WAIT * 1.3**number, _LONGEST_LOOK)
 
 
 class _Base:
@@ -95,10 +104,18 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         return changes
 
     def add_file(
-        self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
+        self,
+        file: str | os.PathLike[str] | bytes,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
     ) -> list[Change]:
-        """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
-        return self._send(calls.add_file(file, name, replace))
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents.
+
+        `progress` is called with the characters that are read, if the file is so long that the server makes it a job.
+        """
+        return self._send(calls.add_file(file, name, replace), progress)
 
     def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
@@ -182,7 +199,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _send(self, call: Call[Reply]) -> Reply:
+    def _send(self, call: Call[Reply], progress: Progress = ignore_progress) -> Reply:
         options = call.options()
         for tries in itertools.count():
             try:
@@ -190,11 +207,28 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
             except self._transport_error as fault:
                 wait = self._wait_after_fault(call, fault, tries)
             else:
+                if response.status_code == 202:
+                    return self._wait_for(call, calls.accepted(response.content), progress)
                 if response.is_success:
                     return call.read(response.content)
                 wait = self._wait_after_answer(call, response, tries)
             time.sleep(wait)
         raise AssertionError("unreachable")
+
+    def _wait_for(self, call: Call[Reply], job: wire.Job, progress: Progress) -> Reply:
+        """The reply of a change that became a job; whoever interrupts it cancels the job."""
+        try:
+            for seconds in _pauses():
+                if job.ended:
+                    break
+                time.sleep(seconds)
+                job = self._send(calls.job(job))
+                progress("characters", job.done, job.total)
+        except BaseException:
+            with contextlib.suppress(errors.AttarError):  # the first error is the one to tell
+                self._send(calls.cancel(job))
+            raise
+        return calls.result_of(call, job)
 
 
 class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
@@ -218,10 +252,18 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         return changes
 
     async def add_file(
-        self, file: str | os.PathLike[str] | bytes, name: str | None = None, *, replace: bool = False
+        self,
+        file: str | os.PathLike[str] | bytes,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
     ) -> list[Change]:
-        """Add a file, given as a path or as its bytes and its name; an archive has several documents."""
-        return await self._send(calls.add_file(file, name, replace))
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents.
+
+        `progress` is called with the characters that are read, if the file is so long that the server makes it a job.
+        """
+        return await self._send(calls.add_file(file, name, replace), progress)
 
     async def append(self, name: str, text: str, *, key: str | None = None) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
@@ -299,7 +341,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _send(self, call: Call[Reply]) -> Reply:
+    async def _send(self, call: Call[Reply], progress: Progress = ignore_progress) -> Reply:
         options = call.options()
         for tries in itertools.count():
             try:
@@ -307,8 +349,25 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
             except self._transport_error as fault:
                 wait = self._wait_after_fault(call, fault, tries)
             else:
+                if response.status_code == 202:
+                    return await self._wait_for(call, calls.accepted(response.content), progress)
                 if response.is_success:
                     return call.read(response.content)
                 wait = self._wait_after_answer(call, response, tries)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
+
+    async def _wait_for(self, call: Call[Reply], job: wire.Job, progress: Progress) -> Reply:
+        """The reply of a change that became a job; whoever interrupts it cancels the job."""
+        try:
+            for seconds in _pauses():
+                if job.ended:
+                    break
+                await asyncio.sleep(seconds)
+                job = await self._send(calls.job(job))
+                progress("characters", job.done, job.total)
+        except BaseException:
+            with contextlib.suppress(errors.AttarError):
+                await self._send(calls.cancel(job))
+            raise
+        return calls.result_of(call, job)

@@ -1,6 +1,7 @@
 """What goes over HTTP as JSON, defined once for server and client: paths, bodies of requests and replies, problems."""
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -10,11 +11,14 @@ from attar.results import LONGEST_QUESTION, Answer, Change, Document, Hit, paire
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
 ASK = "/v1/ask"
 FILES = "/v1/files"
+JOBS = "/v1/jobs"  # and /v1/jobs/{id}
 MERGE = "/v1/merge"
 REMOVE = "/v1/remove"
 SEARCH = "/v1/search"
+STATUS = "/v1/status"
 JSON = "application/json"
 MEDIA = "application/octet-stream"
+FORM = "multipart/form-data"
 # A change with a key that was made before is not made again.
 KEY_HEADER = "idempotency-key"
 
@@ -111,12 +115,16 @@ class Search(RequestBody):
 
 
 class Hits(msgspec.Struct, omit_defaults=True):
-    """The documents that fit a query best, best first, and the seconds the server took; `missing` as in `Answers`."""
+    """The documents that fit a query best, best first, and the seconds the server took.
+
+    `missing` and `by_words` as in `Answers`.
+    """
 
     query: str
     hits: list[Hit]
     seconds: float
     missing: list[str] = []
+    by_words: int = 0
 
 
 class QuestionAnswers(msgspec.Struct):
@@ -131,21 +139,24 @@ class Answers(QuestionAnswers, omit_defaults=True):
     """The answers to a single question, the seconds the server took, and the bytes of memory read.
 
     `bytes` is 0 if all documents were asked. `missing`: parts of the library that could not be asked, such as
-    "shard 1"; their documents are not in the answers.
+    "shard 1"; their documents are not in the answers. `by_words`: how many documents were found by their words (BM25)
+    alone, because their signatures are still being made.
     """
 
     seconds: float
     bytes: int
     missing: list[str] = []
+    by_words: int = 0
 
 
 class ManyAnswers(msgspec.Struct, omit_defaults=True):
-    """The answers to each question, in order; `missing` as in `Answers`."""
+    """The answers to each question, in order; `missing` and `by_words` as in `Answers`."""
 
     results: list[QuestionAnswers]
     seconds: float
     bytes: int
     missing: list[str] = []
+    by_words: int = 0
 
 
 class Changes(msgspec.Struct):
@@ -175,6 +186,57 @@ class Problem(msgspec.Struct, omit_defaults=True):
     type: str = "about:blank"
     kind: str = ""
     instance: str = ""
+
+
+class Job(msgspec.Struct, omit_defaults=True):
+    """A change that takes long: how far it is, the documents that are on disk, and the problem if it failed.
+
+    `done` of `total` characters are read; `total` is 0 until it is known. What was added before a job is cancelled or
+    fails stays.
+    """
+
+    id: str
+    what: str
+    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    created: datetime
+    done: int = 0
+    total: int = 0
+    changes: list[Change] = []
+    problem: Problem | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("waiting", "running")
+
+
+class JobList(msgspec.Struct):
+    """All jobs that wait or run, and those that ended a short time ago; the oldest first."""
+
+    jobs: list[Job]
+
+
+class Signing(msgspec.Struct):
+    """How many of the missing signatures are made."""
+
+    done: int
+    total: int
+
+
+class Status(msgspec.Struct):
+    """The library and its server: sizes, questions answered since the start, and the median seconds of one.
+
+    `read_only`: this client cannot change the library. `signatures` says how many are made while some are missing.
+    """
+
+    version: str
+    reader: str
+    read_only: bool
+    documents: int
+    memory_bytes: int
+    file_bytes: int
+    questions: int
+    question_seconds: float | None
+    signatures: Signing | None
 
 
 def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:

@@ -10,17 +10,20 @@ import typer
 
 from attar.cli import options
 from attar.errors import MissingError, OptionError, install_command
-from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_token, require_token
+from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_tokens, require_token
 
 if TYPE_CHECKING:
     from attar.library.library import Library
 
 
 @options.options_from(Address)
-@options.options_from(Settings, omit=("store", "hosts"))
+@options.options_from(Settings, omit=("store", "hosts", "read_tokens", "shared"))
 def serve(
     store: options.StorePath,
     token_file: Annotated[Path | None, typer.Option(help="File whose first line is the token.")] = None,
+    read_token_file: Annotated[
+        Path | None, typer.Option(help="File of tokens, one per line, that may ask but not change.")
+    ] = None,
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Allow requests without a token from any host.")
     ] = False,
@@ -53,7 +56,7 @@ def serve(
         from attar.server.run import serve as run
     except ModuleNotFoundError as fault:
         package = str(fault.name).partition(".")[0]
-        if package not in ("starlette", "uvicorn", "httptools", "prometheus_client"):
+        if package not in ("starlette", "uvicorn", "httptools", "prometheus_client", "python_multipart"):
             raise
         line = f"attar serve needs {package}, which is not installed"
         raise MissingError(line, install_command("server")) from fault
@@ -62,13 +65,15 @@ def serve(
     address = Address(**{field.name: given.pop(field.name) for field in fields(Address)})
     if given["token"] is not None and token_file is not None:
         raise OptionError("--token and --token-file exclude each other")
-    token = read_token(token_file) if token_file is not None else given["token"]
+    token = read_tokens("--token-file", token_file)[0] if token_file is not None else given["token"]
+    readers = [] if read_token_file is None else read_tokens("--read-token-file", read_token_file)
     require_token(address.host, token, no_token)
     for file in (address.ssl_keyfile, address.ssl_certfile):
         if file is not None and not file.is_file():
             raise OptionError(f"there is no file {file} for TLS")
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
-    settings = Settings(store=store, hosts=hosts, **given | {"token": token})
+    tokens = {"token": token, "read_tokens": frozenset(readers)}
+    settings = Settings(store=store, hosts=hosts, **given | tokens)
     if ray is None and replicas != "1":
         raise OptionError("--replicas needs --ray")
     # An address in use is reported before a library is created.

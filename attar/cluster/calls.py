@@ -16,7 +16,7 @@ from attar.library.shard import OpenedShard
 _CALLS = 16
 
 # Calls of one kind wait for each other, those of different kinds do not; what writes goes to the shard's one writer.
-Kind = Literal["ask", "search", "read", "write"]
+Kind = Literal["ask", "search", "read", "write", "sign"]
 Result = TypeVar("Result")
 Step = TypeVar("Step")
 Work = Callable[[Library], Result]

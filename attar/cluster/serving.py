@@ -16,6 +16,7 @@ from attar.cluster.connection import connected
 from attar.cluster.sharded import ShardedLibrary
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
 from attar.errors import AttarError, OptionError, UnavailableError
+from attar.progress import StoppedError, check_stopped
 from attar.server.settings import Settings, open_library
 
 # Seconds between two looks at a shard.
@@ -65,6 +66,7 @@ class ShardServer:
         self._library = open_library(settings, check_shard(settings.store, manifest, number))
         # Any process of the shard may get the next question to all documents: none of them loads the reader then.
         self._library.reader.prepare(texts=False)
+        self._library.defer_signatures()
         # One call of a kind at a time, as in a server of one process: a long change does not hold questions up.
         self._locks = {kind: threading.Lock() for kind in get_args(Kind)}
 
@@ -114,6 +116,11 @@ class RayShard:
                 reply = response.result(timeout_s=_SLICE)
                 break
             except TimeoutError:
+                try:
+                    check_stopped()
+                except StoppedError:
+                    response.cancel()
+                    raise
                 # Ray keeps calls of a process that died until it runs again; their clients are told to come back.
                 if not self._running.is_set():
                     response.cancel()
@@ -191,11 +198,13 @@ def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replica
 
 
 def _on_any_machine(settings: Settings) -> Settings:
-    """Settings whose paths other processes find, without the token; a reader may be one of the package."""
+    """Settings whose paths other processes find, without tokens; a reader may be one of the package."""
     reader = settings.reader
     if reader is not None and reader.is_dir():
         reader = reader.absolute()
-    return replace(settings, store=settings.store.absolute(), reader=reader, token=None)
+    return replace(
+        settings, store=settings.store.absolute(), reader=reader, token=None, read_tokens=frozenset()
+    )
 
 
 def _place(number: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from attar.library.asking import TOGETHER, ask_all, search
 from attar.library.documents import closest
 from attar.library.drafts import Draft
 from attar.library.library import Library
-from attar.progress import Progress, ignore_progress
+from attar.progress import Progress, check_stopped, ignore_progress
 from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit
 from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
@@ -95,17 +95,18 @@ class ShardedLibrary:
         similar = self._calls.running(partial(Library.similar, name=name))
         return closest(name, sorted(chain(*filter(None, similar))))
 
-    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
-        work = partial(Library.add, name=name, text=text, title=title, replace=replace)
-        return self._calls.one(self._number_of(name), work, "write")
-
     def add_many(
-        self, documents: Iterable[tuple[str, str] | Draft], *, replace: bool = False
+        self,
+        documents: Iterable[tuple[str, str] | Draft],
+        *,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
     ) -> list[Change]:
         """Add documents, in order: those before a refused one are added."""
         drafts = (document if isinstance(document, Draft) else Draft.of(*document) for document in documents)
         changes: list[Change] = []
         for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
+            check_stopped()
             work = partial(Library.add_many, documents=list(group), replace=replace)
             changes += self._calls.one(number, work, "write")
         return changes
@@ -157,6 +158,13 @@ class ShardedLibrary:
 
     def load_signatures(self) -> None:
         self._calls.running(Library.load_signatures, "search")
+
+    def defer_signatures(self) -> None:
+        self._calls.running(Library.defer_signatures)
+
+    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
+        """Make those of all shards; how many are missing is not known here."""
+        self._calls.running(Library.make_signatures, "sign")
 
     def stats(self) -> Stats:
         """The totals of the shards that are running."""

@@ -279,8 +279,11 @@ class Library:
 
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
-        with self.opened(progress):
-            pass
+        self._searching.make(progress)
+
+    def defer_signatures(self) -> None:
+        """Let searches not wait for missing signatures: until `make_signatures`, words find their documents."""
+        self._searching.deferred = True
 
     def refit(self, *, leave_out: bool = False, progress: Progress = ignore_progress) -> Refit:
         """Fit the statistics of search to this library's documents, and make their signatures again from the texts.

@@ -1,5 +1,6 @@
 """Searching a library: signatures are written with their documents, made from texts where they are missing."""
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentE
 from attar.library.documents import MemoryCache
 from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
-from attar.progress import Progress, ignore_progress
+from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex
 from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
 from attar.search.statistics import Statistics, default_statistics
@@ -68,6 +69,10 @@ class Searching:
         self._index: SearchIndex | None = None
         self._recent: RecentScores  # of the index
         self._left_out: list[str] = []
+        # Searches do not wait for signatures that are missing: `make` makes them.
+        self.deferred = False
+        # The documents that are found by words until then.
+        self._by_words: set[str] = set()
 
     def state(self) -> SearchState:
         """What the last search found out."""
@@ -80,15 +85,27 @@ class Searching:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
-            if missing in ([], self._left_out):
-                self._left_out = missing
+            if self.deferred or missing in ([], self._left_out):
+                self._left_out = self._left_out if self.deferred else missing
                 yield self._shard(now, index)
                 return
         # Not within the snapshot: what is written may need a larger map.
-        self._left_out = self._make(missing, index, progress)
+        self.make(progress)
         with self._store.snapshot() as now:
             index, _ = self._refreshed(now)
             yield self._shard(now, index)
+
+    def make(self, progress: Progress = ignore_progress) -> None:
+        """Make the signatures that are missing from texts."""
+        with self._store.snapshot() as now:
+            index, missing = self._refreshed(now)
+        names = [*(name for name in missing if name not in self._left_out), *self._by_words]
+        if self.deferred:
+            # Several processes of a server share the work: each begins with other documents.
+            random.shuffle(names)
+            self._rank_by_words(names, index)
+        left_out = self._make(names, index, progress)
+        self._left_out = sorted({*left_out, *(name for name in self._left_out if name in missing)})
 
     def load(self) -> None:
         """Bring the index up to date; signatures that are missing are not made."""
@@ -194,6 +211,28 @@ class Searching:
         except RecordError:
             return None
 
+    def _rank_by_words(self, names: Sequence[str], index: SearchIndex) -> None:
+        """Let documents be found by their words, which takes a hundredth of the time of a signature."""
+        signer = index.signer
+        for first in range(0, len(names), _BATCH):
+            check_stopped()
+            ranked = []
+            for name in names[first : first + _BATCH]:
+                record, text = self._text_of(name)
+                if record is not None and text is not None and name not in self._by_words:
+                    data = signer.record(signer.words(text), text_kept=True)
+                    ranked.append(StampedSignature(key_of(name), record.entry.changed, data))
+                    self._by_words.add(name)
+            index.add(ranked)
+
+    def _text_of(self, name: str) -> tuple[Record | None, str | None]:
+        """A document and its text; None for one that was removed meanwhile, or is damaged."""
+        try:
+            record = self._store.get(name)
+            return record, record.text
+        except (UnknownDocumentError, RecordError):
+            return None, None
+
     def _make(self, names: Sequence[str], index: SearchIndex, progress: Progress) -> list[str]:
         """Make signatures from texts, and write them if the store can be written; returns the names without a text."""
         signer = index.signer
@@ -202,14 +241,11 @@ class Searching:
             progress("signatures", first, len(names))
             made: list[tuple[Record, bytes]] = []
             for name in names[first : first + _BATCH]:
-                try:
-                    record = self._store.get(name)
-                    text = record.text
-                except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
-                    continue
-                if text is None:
+                check_stopped()
+                record, text = self._text_of(name)
+                if record is not None and text is None:
                     left_out.append(name)
-                else:
+                elif record is not None and text is not None and not self._is_signed(record, signer):
                     made.append((record, signer.record(signer.sums(text), text_kept=True)))
             if not self._store.read_only and made:
                 with self._store.transaction() as changes:
@@ -220,4 +256,13 @@ class Searching:
             index.add(
                 [StampedSignature(key_of(record.name), record.entry.changed, data) for record, data in made]
             )
+            self._by_words.difference_update(names[first : first + _BATCH])
         return left_out
+
+    def _is_signed(self, record: Record, signer: Signer) -> bool:
+        """Whether another process has made the signature meanwhile."""
+        try:
+            signature = SignatureRecord.from_bytes(record.signature or b"", signer.size)
+        except RecordError:
+            return False
+        return signature.statistics == signer.projection.digest

@@ -31,6 +31,12 @@ class ServedLibrary(Protocol):
     def load_signatures(self) -> None:
         """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
 
+    def defer_signatures(self) -> None:
+        """Let searches not wait for missing signatures: until `make_signatures`, words find their documents."""
+
+    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
+        """Make the signatures that are missing; `progress` is called if there are any."""
+
     def ask_each(
         self,
         names: Sequence[str],
@@ -47,10 +53,12 @@ class ServedLibrary(Protocol):
 
     def search(self, query: str, *, top: int = 10) -> list[Hit]: ...
 
-    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change: ...
-
     def add_many(
-        self, documents: Iterable[tuple[str, str] | Draft], *, replace: bool = False
+        self,
+        documents: Iterable[tuple[str, str] | Draft],
+        *,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
     ) -> list[Change]: ...
 
     def append(

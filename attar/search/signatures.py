@@ -328,6 +328,13 @@ class Signer:
         self.reader.token_states([text], collector)
         return collector.of()
 
+    def words(self, text: str) -> Sums:
+        """The word pieces of a text, without states: by these a document is found until its signature is made."""
+        ((ids, _),) = self.reader.tokenizer.read_sentences([text])
+        pieces, counts = np.unique(ids, return_counts=True)
+        empty = Sums.empty(self.projection)
+        return replace(empty, tokens=len(ids), pieces=pieces.astype(np.uint16), counts=counts)
+
     def query(self, text: str) -> Sums:
         """The sums of a query."""
         collector = Collector(self.projection)

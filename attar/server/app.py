@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 from starlette.staticfiles import StaticFiles
@@ -21,7 +22,7 @@ from attar.library.served import ServedLibrary
 from attar.results import Change, DocumentDetails
 from attar.server import middleware, routes
 from attar.server.metrics import METRICS, Metrics, Observe
-from attar.server.openapi import Parameter, Route, html_document, openapi_document
+from attar.server.openapi import Parameter, Route, Upload, openapi_document
 from attar.server.service import Service
 from attar.server.settings import Settings, open_library
 
@@ -51,11 +52,12 @@ async def openapi(service: Service, request: Request) -> Response:
 
 
 async def docs(service: Service, request: Request) -> Response:
-    """The routes as a page of HTML."""
-    return HTMLResponse(html_document(_DOCUMENTED))
+    """The routes as a page that can send requests; it is made from the OpenAPI document."""
+    return FileResponse(PAGE_FOLDER / "docs.html")
 
 
 _DOCUMENT = wire.DOCUMENTS + "/{name:any}"
+_JOB = wire.JOBS + "/{id}"
 _FLAG = {"type": "string", "enum": ["0", "1"], "default": "0"}
 _LIMIT = {"type": "integer", "minimum": 1, "maximum": routes.MAX_PAGE_SIZE, "default": routes.PAGE_SIZE}
 _LIST_QUERY = (
@@ -64,7 +66,7 @@ _LIST_QUERY = (
 )
 _FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
 _FILE_QUERY = (
-    Parameter("name", "the file's name", _FILE_NAME, required=True),
+    Parameter("name", "the file's name; those of a form have their own", _FILE_NAME),
     Parameter("replace", "1: another text of that name is replaced", _FLAG),
 )
 
@@ -74,21 +76,32 @@ ROUTES = (
     Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
     Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
-    Route("POST", wire.FILES, routes.add_file, bytes, {200: wire.Changes}, (403, 409), query=_FILE_QUERY),
-    Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (403, 404, 409)),
-    Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (403, 404)),
-    Route("POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change}, (403, 404)),
+    Route("GET", wire.STATUS, routes.status, None, {200: wire.Status}),
     Route(
-        "PUT", _DOCUMENT, routes.put_document, wire.PutDocument, {201: Change, 200: Change}, (403, 404, 409)
+        "POST", wire.FILES, routes.add_files, Upload, {200: wire.Changes, 202: wire.Job}, (409,),
+        query=_FILE_QUERY, changes=True,
+    ),
+    Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (404, 409), changes=True),
+    Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (404,), changes=True),
+    Route("GET", wire.JOBS, routes.list_jobs, None, {200: wire.JobList}),
+    Route("GET", _JOB, routes.show_job, None, {200: wire.Job}, (404,)),
+    Route("DELETE", _JOB, routes.cancel_job, None, {200: wire.Job}, (404,), changes=True),
+    Route(
+        "POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change, 202: wire.Job}, (404,),
+        changes=True,
+    ),
+    Route(
+        "PUT", _DOCUMENT, routes.put_document, wire.PutDocument, {201: Change, 200: Change, 202: wire.Job},
+        (404, 409), changes=True,
     ),
     Route("GET", _DOCUMENT, routes.show_document, None, {200: DocumentDetails}, (404,)),
-    Route("DELETE", _DOCUMENT, routes.remove_document, None, {204: None}, (403, 404)),
+    Route("DELETE", _DOCUMENT, routes.remove_document, None, {204: None}, (404,), changes=True),
     Route("GET", "/healthz", routes.health),
     Route("GET", "/readyz", routes.readiness),
     Route("GET", "/metrics", routes.metrics),
     Route("GET", "/openapi.json", openapi, documented=False),
     Route("GET", "/docs", docs, documented=False),
-)
+)  # fmt: skip
 _DOCUMENTED = [route for route in ROUTES if route.documented]
 
 
@@ -138,11 +151,19 @@ def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGI
     app = middleware.LimitConcurrency(app, settings.max_concurrent, metrics)
     app = middleware.LimitBody(app, settings.max_body)
     if settings.token is not None:
-        app = middleware.RequireToken(app, settings.token)
+        app = middleware.RequireToken(app, settings.token, settings.read_tokens)
     if settings.hosts:
         app = middleware.RequireHost(app, settings.hosts)
     app = middleware.RefuseAmbiguous(app)
     app = middleware.Problems(app)
+    if settings.cors:
+        app = CORSMiddleware(
+            app,
+            allow_origins=settings.origins,
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["authorization", "content-type", "prefer", wire.KEY_HEADER],
+            expose_headers=["location", "retry-after", "x-request-id"],
+        )
     app = middleware.PageHeaders(app)
     app = Observe(app, metrics, {(route.method, route.path): route.name for route in ROUTES})
     return middleware.StripPrefix(app, settings.prefix) if settings.prefix else app

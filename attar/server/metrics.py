@@ -6,6 +6,7 @@ Worker processes share their metrics in a folder, by prometheus_client's own mul
 import asyncio
 import itertools
 import logging
+import math
 import os
 import platform
 import re
@@ -42,6 +43,8 @@ ROUTE = "attar.route"
 REQUEST_ID = "attar.request_id"
 # Its headers by name; of one that is sent twice the last.
 HEADERS = "attar.headers"
+# Whether its token may only ask.
+READ_ONLY = "attar.read_only"
 # The error that it was refused with.
 ERROR = "attar.error"
 # The key of the lifespan's state with the metrics, in which connections count what they refuse.
@@ -82,7 +85,7 @@ class Metrics:
         self._folder = os.environ.get(FOLDER)
         # What a killed worker had in flight is lost with it; its counts stay.
         for process in _processes(self._folder):
-            if not _is_alive(process):
+            if not is_alive(process):
                 mark_process_dead(process)  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -98,6 +101,9 @@ class Metrics:
         self._batches = Histogram(
             "attar_batch_size", "Questions per batch.", buckets=_SIZES, registry=registry
         )
+        self._questions = Counter(
+            "attar_questions", "Answered questions, to one document or to all.", ["to"], registry=registry
+        )
         live = partial(Gauge, multiprocess_mode="livesum", registry=registry)
         self.in_flight = live("attar_requests_in_flight", "Requests that are being answered.")
         self._queue = live("attar_queue_length", "Questions that wait.")
@@ -106,6 +112,10 @@ class Metrics:
         """Count an answered request."""
         self._requests.labels(route, str(status)).inc()
         self._latencies.labels(route).observe(seconds)
+
+    def count_questions(self, count: int, *, to_all: bool) -> None:
+        """Count answered questions."""
+        self._questions.labels("all" if to_all else "one").inc(count)
 
     def count_batch(self, size: int) -> None:
         """Count a batch of questions."""
@@ -117,13 +127,43 @@ class Metrics:
 
     def text(self, stats: "Stats | None" = None) -> bytes:
         """All metrics in Prometheus's text format, summed over worker processes, with the totals of a store."""
+        registry = self._of_all_processes()
+        registry.register(_Server(stats, _processes(self._folder) or [os.getpid()]))
+        return generate_latest(registry)
+
+    def _of_all_processes(self) -> CollectorRegistry:
         registry = CollectorRegistry(auto_describe=False)
         if self._folder is None:
             registry.register(self._registry)
         else:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
-        registry.register(_Server(stats, _processes(self._folder) or [os.getpid()]))
-        return generate_latest(registry)
+        return registry
+
+    def questions(self) -> tuple[int, float | None]:
+        """How many questions were answered, and the median seconds of a request that asks some; None before any."""
+        samples = [sample for family in self._of_all_processes().collect() for sample in family.samples]
+        count = sum(sample.value for sample in samples if sample.name == "attar_questions_total")
+        buckets = {
+            float(sample.labels["le"]): sample.value
+            for sample in samples
+            if sample.name == "attar_request_seconds_bucket" and sample.labels["route"] == "ask"
+        }
+        return int(count), median(buckets)
+
+
+def median(buckets: Mapping[float, float]) -> float | None:
+    """The median of a histogram: the counts of values up to each bound.
+
+    >>> median({0.1: 0, 0.2: 4, float("inf"): 4}), median({float("inf"): 0})
+    (0.15, None)
+    """
+    half = max(buckets.values(), default=0) / 2
+    low, below = 0.0, 0.0
+    for high, count in sorted(buckets.items()) if half else ():
+        if count >= half:
+            return low if high == math.inf else low + (high - low) * (half - below) / (count - below)
+        low, below = high, count
+    return None
 
 
 class Observe:
@@ -207,7 +247,7 @@ class _Server(Collector):
         for name, text in _STORE.items() if self._stats is not None else ():
             yield GaugeMetricFamily(f"attar_store_{name}", text, getattr(self._stats, name))
         families: dict[str, Metric] = {}
-        for process in filter(_is_alive, self._processes):
+        for process in filter(is_alive, self._processes):
             for metric in ProcessCollector(pid=partial(int, process), registry=None).collect():
                 family = families.setdefault(
                     metric.name, Metric(metric.name, metric.documentation, metric.type)
@@ -223,7 +263,8 @@ def _processes(folder: str | None) -> list[int]:
     return sorted(int(number[0]) for file in files if (number := re.findall(r"\d+", file.name)))
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether a process of this user is there."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

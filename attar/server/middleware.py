@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attar.server.metrics import ERROR, HEADERS, REQUEST_ID, Metrics
+from attar.server.metrics import ERROR, HEADERS, READ_ONLY, REQUEST_ID, Metrics
 from attar.server.problems import CLOSE, DISCONNECTED, OverloadedError, ProblemError, problem_for
 
 # Seconds after which an overloaded server refuses: clients that try again at once would take its time from others.
@@ -174,20 +174,24 @@ class RequireHost:
 
 
 class RequireToken:
-    """Refuses requests without the bearer token, which is compared in constant time."""
+    """Refuses requests without a bearer token, which is compared in constant time; some tokens may only ask."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, read_tokens: Collection[str]) -> None:
         self.app, self._token = app, token.encode()
+        self._read_tokens = [read_token.encode() for read_token in read_tokens]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _PUBLIC.match(scope["path"]):
             sent = scope[HEADERS].get(b"authorization", b"")
             scheme, _, token = sent.partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
+            is_full = hmac.compare_digest(token.strip(), self._token)
+            may_read = [hmac.compare_digest(token.strip(), read_token) for read_token in self._read_tokens]
+            if scheme.lower() != b"bearer" or not (is_full or any(may_read)):
                 detail = (
                     "the token is wrong" if sent else "a token is missing; send Authorization: Bearer TOKEN"
                 )
                 raise ProblemError(401, detail, {"www-authenticate": "Bearer"} | CLOSE)
+            scope[READ_ONLY] = not is_full
         await self.app(scope, receive, send)
 
 

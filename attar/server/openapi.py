@@ -1,32 +1,50 @@
-"""The description of the routes: as OpenAPI 3.1, from the structs of their bodies, and as a page of HTML."""
+"""The description of the routes as OpenAPI 3.1, from the structs of their bodies."""
 
-import html
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from attar.server.problems import MEDIA_TYPE, TITLES
-from attar.wire import JSON, MEDIA, Problem
+from attar.wire import FORM, JSON, MEDIA, Problem
 
-Shape = Any  # a struct, a union of structs, bytes, or None for plain text
+Shape = Any  # a struct, a union of structs, `Upload`, or None for plain text
 
 _TEXT = "text/plain"
 _SCHEMAS = "#/components/schemas/"
-_NAME: dict[str, Any] = {
-    "name": "name",
-    "in": "path",
-    "required": True,
-    "description": "The document's name, percent-encoded; any characters, including slashes.",
-    "schema": {"type": "string", "minLength": 1},
-}
+_PATH: list[dict[str, Any]] = [
+    {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "description": "The document's name, percent-encoded; any characters, including slashes.",
+        "schema": {"type": "string", "minLength": 1},
+    },
+    {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "description": "The job's id.",
+        "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+    },
+]
+_BINARY = {"type": "string", "format": "binary"}
 # Any route may answer with these.
 _COMMON_ERRORS = (400, 401, 503, 504)
 # And any below /v1 with these.
 _API_ERRORS = (413, 422)
 # And one that reads a body with this.
 _BODY_ERRORS = (415,)
+# And one that changes the library with this.
+_CHANGE_ERRORS = (403,)
+
+
+class Upload(NamedTuple):
+    """A file that was sent, as the whole body or in a form."""
+
+    name: str
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -48,18 +66,20 @@ class Parameter:
 class Route:
     """One route: routing, OpenAPI and the labels of metrics are made from it.
 
-    `handler` takes the service, the request and, if there is a `body`, its struct or bytes. It returns a struct of
-    `replies`, a status and a struct, or a response. Its name is the label in metrics, its docstring the summary.
+    `handler` takes the service, the request and, if there is a `body`, its struct or a list of files. It returns a
+    struct of `replies`, a status and a struct, or a response. Its name is the label in metrics, its docstring the
+    summary. With `changes`, it changes the library, which a read-only server or token may not.
     """
 
     method: str
     path: str
     handler: Callable[..., Awaitable[object]]
-    body: type[msgspec.Struct] | type[bytes] | None = None
+    body: type[msgspec.Struct] | type[Upload] | None = None
     replies: dict[int, Shape] = field(default_factory=lambda: {200: None})
     errors: tuple[int, ...] = ()
     _: KW_ONLY
     query: tuple[Parameter, ...] = ()
+    changes: bool = False
     documented: bool = True
 
     @property
@@ -103,31 +123,9 @@ def openapi_document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     }
 
 
-def html_document(routes: Sequence[Route]) -> str:
-    """The routes as one page of HTML that loads nothing."""
-    rows = []
-    for route in routes:
-        described = "The bytes of a file." if route.body is bytes else getattr(route.body, "__doc__", None)
-        body = html.escape(described or "") if route.body is not None else ""
-        fields = ", ".join(getattr(route.body, "__struct_fields__", ()))
-        rows.append(
-            f"<tr><td><code>{route.method} {html.escape(_plain(route.path))}</code></td>"
-            f"<td>{html.escape(route.summary)}</td><td>{body} <code>{html.escape(fields)}</code></td></tr>"
-        )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Attar: HTTP API</title>'
-        '<meta name="viewport" content="width=device-width">'
-        "<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui;margin:2rem auto;max-width:70rem;"
-        "padding:0 1rem}td{padding:.4rem .8rem;vertical-align:top;border-top:1px solid #8884}</style>"
-        "<h1>HTTP API</h1><p>Bodies are JSON. Errors are problem objects (RFC 9457). "
-        '<a href="openapi.json">openapi.json</a> describes every field.</p>'
-        f"<table>{''.join(rows)}</table></html>"
-    )
-
-
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary, "responses": {}}
-    parameters = [_NAME] if "{name" in route.path else []
+    parameters = [parameter for parameter in _PATH if f"{{{parameter['name']}" in route.path]
     parameters += [parameter.describe() for parameter in route.query]
     if parameters:
         operation["parameters"] = parameters
@@ -140,6 +138,7 @@ def _operation(route: Route) -> dict[str, Any]:
     errors = {*route.errors, *_COMMON_ERRORS}
     errors.update(_API_ERRORS if route.path.startswith("/v1/") else ())
     errors.update(_BODY_ERRORS if route.body is not None else ())
+    errors.update(_CHANGE_ERRORS if route.changes else ())
     for status in sorted(errors):
         operation["responses"][str(status)] = {"description": TITLES[status], "content": problem}
     return operation
@@ -149,14 +148,16 @@ def _content(shape: Shape) -> dict[str, Any]:
     """The media types of a body and their schemas."""
     if shape is None:
         return {_TEXT: {"schema": {"type": "string"}}}
-    if shape is bytes:
-        return {MEDIA: {"schema": {"type": "string", "format": "binary"}}}
+    if shape is Upload:
+        files = {"type": "array", "items": _BINARY, "minItems": 1}
+        form = {"type": "object", "properties": {"file": files}, "required": ["file"]}
+        return {MEDIA: {"schema": _BINARY}, FORM: {"schema": form}}
     schemas = [{"$ref": _SCHEMAS + struct.__name__} for struct in _structs(shape)]
     return {JSON: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
 
 
 def _structs(shape: Shape) -> Sequence[type[msgspec.Struct]]:
-    return getattr(shape, "__args__", [shape]) if shape not in (None, bytes) else []
+    return getattr(shape, "__args__", [shape]) if shape not in (None, Upload) else []
 
 
 def _plain(path: str) -> str:

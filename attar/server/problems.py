@@ -31,7 +31,7 @@ CLOSE = {"connection": "close"}
 _STATUSES = {
     400: ("Malformed request", "FormatError"),
     401: ("Authentication required", "AccessDeniedError"),
-    403: ("Read-only server", "AccessDeniedError"),
+    403: ("Not allowed", "AccessDeniedError"),
     404: ("Not found", ""),
     405: ("Method not allowed", ""),
     408: ("Request timed out", "UnavailableError"),
@@ -88,10 +88,13 @@ class ProblemError(Exception):
         if status == 503:
             self.headers.setdefault("retry-after", str(RETRY_AFTER))
 
+    def described(self, instance: str = "") -> Problem:
+        """The problem object of a request or a job."""
+        return Problem(self.title, self.status, self.detail, kind=self.kind, instance=instance)
+
     def response(self, request_id: str) -> Response:
         """The response with the problem object."""
-        instance = f"urn:request:{request_id}"
-        problem = Problem(self.title, self.status, self.detail, kind=self.kind, instance=instance)
+        problem = self.described(f"urn:request:{request_id}")
         return Response(msgspec.json.encode(problem), self.status, self.headers, MEDIA_TYPE)
 
 
@@ -100,6 +103,13 @@ class OverloadedError(ProblemError):
 
     def __init__(self) -> None:
         super().__init__(503, f"the server is overloaded; try again in {RETRY_AFTER} s")
+
+
+def check_length(what: str, characters: int, limit: int) -> None:
+    """Refuse a text with more than `limit` characters."""
+    if characters > limit:
+        came = f"got {characters:,}; send it in parts"
+        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
 
 
 def problem_for(error: Exception) -> ProblemError | None:

@@ -1,30 +1,33 @@
 """Handlers of the routes, for documents, questions and operators, and what happens around each of them.
 
-A handler takes the service, the request and, if its route has a body, its struct or bytes. It returns the struct that
-is its reply, a status and a struct, or a response.
+A handler takes the service, the request and, if its route has a body, its struct or the files. It returns the struct
+that is its reply, a status and a struct, or a response.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
-from urllib.parse import unquote_to_bytes
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, cast
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+import attar
 from attar import wire
 from attar.errors import FormatError, OptionError
-from attar.library.drafts import Draft, read_upload
+from attar.library.drafts import Draft
 from attar.results import Change, DocumentDetails
 from attar.server.costs import check_cost
-from attar.server.metrics import HEADERS, ROUTE
-from attar.server.openapi import Route
-from attar.server.problems import ProblemError, printable
+from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
+from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
+from attar.server.openapi import Route, Upload
+from attar.server.problems import ProblemError, check_length, printable
 from attar.server.service import AskJob, Service
 
 PAGE_SIZE = 100
@@ -33,6 +36,8 @@ _DOCUMENTS = f"{wire.DOCUMENTS}/".encode()
 _APPEND = b"/append"
 # Python refuses to parse numbers of thousands of digits.
 _MAX_DIGITS = 9
+# Files in one form.
+_MAX_FILES = 1_000
 
 _decoder = cache(msgspec.json.Decoder)
 _encode = msgspec.json.Encoder().encode
@@ -50,7 +55,9 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route, scope[ROUTE] = self._routes[scope["method"]]
         request = Request(scope, receive, send)
-        body = () if route.body is None else (await _read_body(request, route.body),)
+        if route.changes:
+            _refuse_read_only(self._service, request)
+        body = () if route.body is None else (await _read_body(self._service, request, route.body),)
         reply = await route.handler(self._service, request, *body)
         if not isinstance(reply, Response):
             status, struct = reply if isinstance(reply, tuple) else (200, reply)
@@ -58,19 +65,52 @@ class Endpoint:
         await reply(scope, receive, send)
 
 
-async def _read_body(request: Request, struct: type[msgspec.Struct] | type[bytes]) -> Any:
-    """The JSON body as a struct, or the bytes of a file.
+def _refuse_read_only(service: Service, request: Request) -> None:
+    if service.settings.read_only:
+        raise ProblemError(403, "the library is served read-only")
+    if request.scope.get(READ_ONLY):
+        raise ProblemError(403, "this token may ask, but not change the library")
 
-    The content type is required: a browser does not send it to another site without that site's consent.
+
+async def _read_body(
+    service: Service, request: Request, body: type[msgspec.Struct] | type[Upload]
+) -> msgspec.Struct | list[Upload]:
+    """The JSON body as a struct, or the files that are sent.
+
+    The content type is required: a browser does not send JSON or bytes to another site without that site's consent.
     """
     sent: bytes = request.scope[HEADERS].get(b"content-type", b"")
     media_type = sent.decode("latin-1").partition(";")[0].strip().lower()
-    expected = wire.MEDIA if struct is bytes else wire.JSON
+    if body is Upload and media_type == wire.FORM:
+        _refuse_other_sites(service, request)
+        return await _read_form(request)
+    expected = wire.MEDIA if body is Upload else wire.JSON
     if media_type != expected:
         came = printable(media_type, 60) or "none"
-        raise ProblemError(415, f"content-type: expected {expected}, got {came}", {"accept": expected})
-    body = await request.body()
-    return body if struct is bytes else _decoder(struct).decode(body)
+        also = f" or {wire.FORM}" if body is Upload else ""
+        raise ProblemError(415, f"content-type: expected {expected}{also}, got {came}", {"accept": expected})
+    data = await request.body()
+    if body is Upload:
+        return [Upload(_file_name(request), data)]
+    decoder: msgspec.json.Decoder[msgspec.Struct] = _decoder(cast(Any, body))
+    return decoder.decode(data)
+
+
+async def _read_form(request: Request) -> list[Upload]:
+    """The files of a form, whatever their fields are named."""
+    async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FILES) as form:
+        files = [value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename]
+        if not files:
+            raise FormatError("the form has no file", "send it as curl -F file=@NAME does")
+        return [Upload(file.filename or "", await file.read()) for file in files]
+
+
+def _refuse_other_sites(service: Service, request: Request) -> None:
+    """A browser sends a form of any site, but with the origin of that site."""
+    origin = request.headers.get("origin")
+    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not is_own and not {origin, "*"} & {*service.settings.origins}:
+        raise ProblemError(403, "a form of another site is refused; allow its origin with --cors")
 
 
 async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
@@ -79,13 +119,16 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     names, questions = body.pairs()
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
-        _check_length("question", len(question), service.settings.max_question)
+        check_length("question", len(question), service.settings.max_question)
     check_cost(questions, body.top)
+    by_words = 0
     if body.asks_all:
         asked, missing = await service.ask_all(questions, body.top, body.look)
+        by_words = service.unsigned
     else:
         asked, missing = await service.ask(AskJob(names, questions, body.top, body.look)), []
     seconds = time.perf_counter() - started
+    service.metrics.count_questions(len(questions), to_all=body.asks_all)
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
     results = [
@@ -94,16 +137,16 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     ]
     if body.single:
         (one,) = results
-        return wire.Answers(one.document, one.question, one.answers, seconds, read, missing)
-    return wire.ManyAnswers(results, seconds, read, missing)
+        return wire.Answers(one.document, one.question, one.answers, seconds, read, missing, by_words)
+    return wire.ManyAnswers(results, seconds, read, missing, by_words)
 
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
     started = time.perf_counter()
-    _check_length("query", len(body.query), service.settings.max_question)
+    check_length("query", len(body.query), service.settings.max_question)
     hits, missing = await service.search(lambda: service.library.search(body.query, top=body.top))
-    return wire.Hits(body.query, hits, time.perf_counter() - started, missing)
+    return wire.Hits(body.query, hits, time.perf_counter() - started, missing, service.unsigned)
 
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
@@ -126,38 +169,78 @@ async def show_document(service: Service, request: Request) -> DocumentDetails:
     return shown
 
 
-async def put_document(service: Service, request: Request, body: wire.PutDocument) -> tuple[int, Change]:
-    """Add or replace a document: 201 if the name is new, 200 if not."""
+async def put_document(
+    service: Service, request: Request, body: wire.PutDocument
+) -> tuple[int, Change] | Response:
+    """Add or replace a document: 201 if the name is new, 200 if not; a long text becomes a job."""
     name = _document_name(request)
-    _check_length("text", len(body.text), service.settings.max_text)
-    change = await service.write(
-        lambda: service.library.add(name, body.text, title=body.title, replace=body.replace)
-    )
+    check_length("text", len(body.text), service.settings.max_text)
+    draft = Draft.of(name, body.text, body.title)
+    if _wants_job(request, len(body.text)):
+        return _accepted(service, name, lambda job: add_drafts(service.library, [draft], body.replace, job))
+    (change,) = await service.write(lambda: service.library.add_many([draft], replace=body.replace))
     return 201 if change.change == "added" else 200, change
 
 
-async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change:
+async def append_text(service: Service, request: Request, body: wire.AppendText) -> Change | Response:
     """Append text to a document; a repeated request with the same `Idempotency-Key` changes nothing."""
     name, key = _document_name(request), _idempotency_key(request)
-    _check_length("text", len(body.text), service.settings.max_text)
-    return await service.write(lambda: service.library.append(name, body.text, key=key))
+    check_length("text", len(body.text), service.settings.max_text)
+    append = partial(service.library.append, name, body.text, key=key)
+
+    def run(job: RunningJob) -> None:
+        job.add([append(progress=lambda what, done, total: job.progress(done, total))])
+
+    if _wants_job(request, len(body.text)):
+        return _accepted(service, name, run)
+    return await service.write(append)
 
 
-async def add_file(service: Service, request: Request, body: bytes) -> wire.Changes:
-    """Add the documents of one file; the ones before a refused one are added."""
-    name, replace = _file_name(request), _query_flag(request, "replace")
+async def add_files(service: Service, request: Request, body: list[Upload]) -> wire.Changes | Response:
+    """Add the documents of files; the ones before a refused one are added. What takes long becomes a job."""
+    replace = _query_flag(request, "replace")
+    what = body[0].name if len(body) == 1 else f"{len(body)} files"
+    read = partial(service.read_files, body)
+    if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
+        drafts = await service.run_slow(read)
+        if sum(len(draft.text) for draft in drafts) <= LONG:
+            return wire.Changes(
+                await service.write(lambda: service.library.add_many(drafts, replace=replace))
+            )
+        return _accepted(service, what, lambda job: add_drafts(service.library, drafts, replace, job))
+    return _accepted(service, what, lambda job: add_drafts(service.library, read(in_job=True), replace, job))
 
-    def read() -> list[Draft]:
-        drafts, characters = [], 0
-        for draft in read_upload(service.files, name, body):
-            characters += len(draft.text)
-            # Of all documents together: an archive of some kilobytes can hold any number of long ones.
-            _check_length("texts of the file", characters, service.settings.max_text)
-            drafts.append(draft)
-        return drafts
 
-    drafts = await service.run_slow(read)
-    return wire.Changes(await service.write(lambda: service.library.add_many(drafts, replace=replace)))
+async def list_jobs(service: Service, request: Request) -> wire.JobList:
+    """List the jobs that wait or run, and those that ended in the last minutes."""
+    return wire.JobList(service.jobs.all())
+
+
+async def show_job(service: Service, request: Request) -> wire.Job:
+    """Show how far a job is."""
+    return service.jobs.get(request.path_params["id"])
+
+
+async def cancel_job(service: Service, request: Request) -> wire.Job:
+    """Stop a job soon; documents that it has added stay, and one that has ended is left as it is."""
+    return service.jobs.cancel(request.path_params["id"])
+
+
+async def status(service: Service, request: Request) -> wire.Status:
+    """Show the size of the library, and what the server is doing."""
+    stats = await service.stats()
+    questions, seconds = service.metrics.questions()
+    return wire.Status(
+        version=attar.__version__,
+        reader=stats.reader or "",
+        read_only=service.settings.read_only or request.scope.get(READ_ONLY, False),
+        documents=stats.documents,
+        memory_bytes=stats.memory_bytes,
+        file_bytes=stats.file_bytes,
+        questions=questions,
+        question_seconds=seconds,
+        signatures=service.signing,
+    )
 
 
 async def merge_documents(service: Service, request: Request, body: wire.Merge) -> Change:
@@ -193,12 +276,28 @@ async def readiness(service: Service, request: Request) -> Response:
     if not service.ready:
         raise ProblemError(503, "the server is starting")
     await service.check()
-    return PlainTextResponse("ready\n")
+    made = service.signing
+    more = (
+        "" if made is None else f"signatures: {made.done} of {made.total} made; others are found by words\n"
+    )
+    return PlainTextResponse(f"ready\n{more}")
 
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
     return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def _wants_job(request: Request, size: int, long: int = LONG) -> bool:
+    """Whether a change is made by a job: because it is long, or because the client prefers it (RFC 7240)."""
+    return size > long or "respond-async" in request.headers.get("prefer", "")
+
+
+def _accepted(service: Service, what: str, work: Callable[[RunningJob], None]) -> Response:
+    """The response to a change that became a job."""
+    job = service.jobs.submit(what, work)
+    headers = {"location": f"{service.settings.prefix}{wire.JOBS}/{job.id}"}
+    return Response(_encode(job), 202, headers, wire.JSON)
 
 
 def _document_name(request: Request) -> str:
@@ -248,13 +347,6 @@ def _file_name(request: Request) -> str:
         expected = f"a file's name of 1 to {wire.MAX_NAME:,} characters"
         raise OptionError.expected("name", expected, f"{len(name):,}")
     return name
-
-
-def _check_length(what: str, characters: int, limit: int) -> None:
-    """Refuse a text with more than `limit` characters."""
-    if characters > limit:
-        came = f"got {characters:,}; send it in parts"
-        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
 
 
 def _check_count(what: str, values: Sequence[object], limit: int) -> None:

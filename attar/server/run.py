@@ -7,7 +7,9 @@ import socket
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,13 +44,11 @@ def serve(settings: Settings, address: Address, library: "ServedLibrary | None" 
 
     The library is that of the settings, or a given one, for which there is one process.
     """
-    if address.workers == 1:
-        _run(settings, address, library)
-        return
     with tempfile.TemporaryDirectory(prefix="attar-") as folder:
-        # The workers' prometheus_client reads it when it is imported.
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        _run(settings, address)
+        if address.workers > 1:
+            # The workers' prometheus_client reads it when it is imported.
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        _run(replace(settings, shared=Path(folder)), address, library)
 
 
 def _run(settings: Settings, address: Address, library: "ServedLibrary | None" = None) -> None:

@@ -2,20 +2,29 @@
 
 import asyncio
 import contextlib
+import math
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from attar.documents.workers import FileLimits, FileReader
 from attar.errors import AttarError, UnknownDocumentError
+from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.costs import turns
+from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
-from attar.server.problems import ProblemError
+from attar.server.openapi import Upload
+from attar.server.problems import check_length
 from attar.server.settings import Settings
+from attar.store.maintenance import Stats
+from attar.wire import Signing
 
 Value = TypeVar("Value")
 
@@ -23,6 +32,8 @@ Value = TypeVar("Value")
 _TURN = 64
 # The same for questions to all documents, which take longer.
 _TURN_OF_ALL = 8
+# Seconds between two looks for documents without a signature.
+_LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED_MB = 64
 
@@ -47,8 +58,15 @@ class Service:
             cpu_seconds=max(1, int(settings.timeout)),
             decompressed_mb=max(_DECOMPRESSED_MB, settings.max_text * 4 // 2**20),
         )
-        self.files = FileReader(limits)
+        self._opened = contextlib.ExitStack()
+        # Each for one thread: that of small files, and that of jobs.
+        self._files, self._job_files = (self._opened.enter_context(FileReader(limits)) for _ in range(2))
+        self.jobs: Jobs
         self.ready = False
+        # How many signatures are made, while some are missing; the task that makes them, and when that was looked for.
+        self.signing: Signing | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._looked = -math.inf
         self._asks = Batcher[AskJob, list[Asked]](
             lambda jobs: answer_together(library, jobs),
             name="ask",
@@ -63,24 +81,59 @@ class Service:
         self._searches = SerialExecutor("search")
         self._slow = SerialExecutor("slow")
         self._status = SerialExecutor("status")
+        self._signatures = SerialExecutor("signatures")
 
     async def open(self) -> None:
         """Load the reader, so that the first question does not wait for it, then the signatures, while it serves."""
         await self._slow.run(self.library.prepare)
+        self.library.defer_signatures()
+        folder = self.settings.shared
+        if folder is None:
+            folder = Path(self._opened.enter_context(tempfile.TemporaryDirectory(prefix="attar-")))
+        self.jobs = Jobs(folder, self.settings.max_jobs)
         self.ready = True
-        self._loading = asyncio.create_task(self._load_signatures())
+        self._making = asyncio.create_task(self._make_signatures())
 
-    async def _load_signatures(self) -> None:
+    async def _make_signatures(self) -> None:
+        """Load signatures, and make those that are missing; until then words find their documents."""
         # A library that cannot be searched says so to the first who tries.
         with contextlib.suppress(AttarError):
             await self._searches.run(self.library.load_signatures)
+            await self._signatures.run(lambda: self.library.make_signatures(progress=self._tell))
+        self.signing = None
+
+    def _tell(self, what: str, done: int, total: int) -> None:
+        self.signing = Signing(done, total)
+
+    @property
+    def unsigned(self) -> int:
+        """How many documents are found by their words alone."""
+        return 0 if self.signing is None else self.signing.total - self.signing.done
+
+    def _look_for_unsigned(self) -> None:
+        """Make signatures of documents that another process has added without."""
+        now = time.monotonic()
+        if (
+            self.ready
+            and now - self._looked > _LOOK_SECONDS
+            and self._making is not None
+            and self._making.done()
+        ):
+            self._looked = now
+            self._making = asyncio.create_task(self._make_signatures())
 
     async def close(self) -> None:
-        """Finish accepted work, and close the library."""
+        """Finish accepted work, stop jobs and what nobody waits for, and close the library."""
         self.ready = False
-        executors = (self._asks, self._writes, self._reads, self._searches, self._slow, self._status)
+        if self._making is not None:  # else it has not been opened
+            self._making.cancel()
+            await asyncio.to_thread(self.jobs.close)
+        executors = (
+            *(self._asks, self._writes, self._reads, self._searches, self._slow, self._status),
+            self._signatures,
+        )
         await asyncio.gather(*(executor.close() for executor in executors))
-        self.files.close()
+        self._opened.close()
         self.library.close()
 
     async def ask(self, job: AskJob) -> list[Asked]:
@@ -109,6 +162,7 @@ class Service:
 
     async def search(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
         """Run work that looks through all documents; its result, and the parts of the library that it is without."""
+        self._look_for_unsigned()
         return await self._searches.run(lambda: _without_missing(work))
 
     async def read(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
@@ -116,18 +170,31 @@ class Service:
         return await self._reads.run(lambda: _without_missing(work))
 
     async def write(self, work: Callable[[], Value]) -> Value:
-        """Run a change of the library, one at a time."""
-        if self.settings.read_only:
-            raise ProblemError(403, "the library is served read-only")
+        """Run a short change of the library, one at a time; jobs go on meanwhile."""
         return await self._writes.run(work)
 
     async def run_slow(self, work: Callable[[], Value]) -> Value:
         """Run work that takes long, on a thread that nothing else waits for."""
         return await self._slow.run(work)
 
+    def read_files(self, files: Sequence[Upload], *, in_job: bool = False) -> list[Draft]:
+        """The documents of files, in order."""
+        reader, drafts, characters = self._job_files if in_job else self._files, [], 0
+        for file in files:
+            for draft in read_upload(reader, file.name, file.data):
+                characters += len(draft.text)
+                # Of all documents together: an archive of some kilobytes can hold any number of long ones.
+                check_length("texts of the file", characters, self.settings.max_text)
+                drafts.append(draft)
+        return drafts
+
+    async def stats(self) -> Stats:
+        """The totals of the library."""
+        return await self._status.run(self.library.stats)
+
     async def check(self) -> None:
         """Refuse if the library cannot be read, or cannot be written though it should."""
-        await self._status.run(self.library.stats)
+        await self.stats()
         if not self.settings.read_only:
             await self._status.run(self.library.check_disk)
 

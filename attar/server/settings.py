@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # The host names of the loopback interface, as a Host header has them.
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_ORIGIN = re.compile(r"\*|https?://[\w.\[\]:-]+", re.ASCII)
 # Plain characters: a proxy and this server must read it as the same.
 _PREFIX = re.compile(r"(/[\w.~-]+)+", re.ASCII)
 
@@ -41,6 +42,8 @@ class Settings:
     token: str | None = option(
         None, "Bearer token that clients must send; visible to local users in ps.", repr=False
     )
+    # In a file of their own, one per line, so that each can be given to someone and taken back.
+    read_tokens: frozenset[str] = option(frozenset(), "Tokens that may ask, but not change.", repr=False)
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
     lists_from: int | None = option(
@@ -60,6 +63,7 @@ class Settings:
     max_queue: int = option(4_096, "Maximum number of queued questions per process.", min=1)
     # Larger batches are hardly faster.
     max_batch: int = option(256, "Maximum number of questions per batch; 1 turns batching off.", min=1)
+    max_jobs: int = option(16, "Maximum number of jobs that wait or run per process.", min=1)
     timeout: float = option(30.0, "Time limit of a request, in seconds.")
     log_format: str = option("plain", "Log format: plain or json.")
     log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
@@ -67,9 +71,11 @@ class Settings:
     forwarded_allow_ips: str | None = option(
         None, "Addresses or networks of proxies whose X-Forwarded-For is believed, with commas; * for all."
     )
+    cors: str = option("", "Origins whose web pages may use the API, with commas; * for all.")
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
     hosts: frozenset[str] = option(frozenset(), "Accepted Host headers; empty accepts all.")
+    shared: Path | None = option(None, "Folder that all worker processes share.")
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -88,10 +94,21 @@ class Settings:
                 except ValueError as error:
                     what = "--forwarded-allow-ips"
                     raise OptionError.expected(what, "addresses, networks or *", repr(network)) from error
-        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
-            raise OptionError.expected(
-                "token", "printable ASCII characters", "an empty token, or other characters"
-            )
+        for token in (self.token, *self.read_tokens):
+            if token is not None and not (token.isascii() and token.isprintable() and token):
+                raise OptionError.expected(
+                    "token", "printable ASCII characters", "an empty token, or other characters"
+                )
+        if self.read_tokens and (self.token is None or self.token in self.read_tokens):
+            raise OptionError("--read-token-file needs another token for changes", "give --token-file too")
+        for origin in self.origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise OptionError.expected("--cors", "origins such as https://example.org", repr(origin))
+
+    @property
+    def origins(self) -> list[str]:
+        """The origins of `cors`."""
+        return [origin.strip() for origin in self.cors.split(",")] if self.cors else []
 
 
 def open_library(settings: Settings, shard: Path | None = None) -> "Library":
@@ -133,12 +150,12 @@ def require_token(host: str, token: str | None, no_token: bool) -> None:
         raise OptionError(f"--host {host} needs a token", "give --token-file FILE, or --no-token")
 
 
-def read_token(file: Path) -> str:
-    """The token in a file: its first line."""
+def read_tokens(flag: str, file: Path) -> list[str]:
+    """The tokens in a file, one per line."""
     try:
         lines = file.read_text().split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"--token-file {file} cannot be read") from error
+        raise OptionError(f"{flag} {file} cannot be read") from error
     if not lines[0].strip():
-        raise OptionError(f"--token-file {file} has no token in its first line")
-    return lines[0].strip()
+        raise OptionError(f"{flag} {file} has no token in its first line")
+    return [line.strip() for line in lines if line.strip()]

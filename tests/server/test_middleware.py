@@ -10,6 +10,7 @@ import socket
 import msgspec
 import pytest
 
+from attar.server.app import ROUTES
 from attar.server.run import JsonFormatter, PlainFormatter
 from attar.server.settings import LOOPBACK_HOSTS
 
@@ -45,6 +46,31 @@ def test_the_api_and_the_metrics_need_the_token(serve, refused, path):
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs", "/"])
 def test_health_documentation_and_page_need_no_token(serve, path):
     assert serve(token=TOKEN).get(path).status_code == 200
+
+
+class TestATokenThatMayOnlyAsk:
+    READER = {"authorization": "Bearer reader-2"}
+
+    @pytest.fixture
+    def served(self, serve):
+        return serve(token=TOKEN, read_tokens=frozenset({"reader-1", "reader-2"}))
+
+    def test_asks_and_reads(self, served):
+        assert served.post("/v1/ask", QUESTION, headers=self.READER).status_code == 200
+        assert served.post("/v1/search", {"query": "letter"}, headers=self.READER).status_code == 200
+        for path in ("/v1/documents", "/v1/documents/0", "/v1/jobs", "/metrics"):
+            assert served.get(path, headers=self.READER).status_code == 200
+        told = [served.get("/v1/status", headers=headers).json() for headers in (self.READER, BEARER)]
+        assert [status["read_only"] for status in told] == [True, False]
+
+    def test_changes_nothing(self, served, refused):
+        changes = [route for route in ROUTES if route.changes]
+        assert len(changes) == 7
+        for route in changes:
+            path = route.path.replace("{name:any}", "0").replace("{id}", "0" * 32)
+            response = served.call(route.method, path, {"text": "Ann left."}, headers=self.READER)
+            assert "this token may ask" in refused(response, 403)
+        assert len(served.library) == 2
 
 
 def test_the_token_is_never_logged(serve, caplog):
@@ -88,6 +114,31 @@ def test_only_listed_hosts_are_accepted(serve, refused, host, status):
     assert response.status_code == status
     if status == 400:
         assert "host: expected 127.0.0.1" in refused(response, 400)
+
+
+class TestAPageOfAnotherSite:
+    ORIGIN = {"origin": "https://other.example"}
+    PREFLIGHT = ORIGIN | {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
+
+    def test_may_use_the_api_if_its_origin_is_allowed(self, serve):
+        served = serve(cors="https://first.example, https://other.example", token=TOKEN)
+        allowed = served.call("OPTIONS", "/v1/ask", headers=self.PREFLIGHT)
+        assert allowed.status_code == 200
+        assert "POST" in allowed.headers["access-control-allow-methods"]
+        for headers, status in ((BEARER, 200), ({}, 401)):
+            answer = served.post("/v1/ask", QUESTION, headers=headers | self.ORIGIN)
+            assert answer.status_code == status
+            assert answer.headers["access-control-allow-origin"] == "https://other.example"
+
+    @pytest.mark.parametrize("cors", ["", "https://first.example"])
+    def test_may_not_otherwise(self, serve, cors):
+        served = serve(cors=cors)
+        assert served.call("OPTIONS", "/v1/ask", headers=self.PREFLIGHT).status_code >= 400
+        answer = served.post("/v1/ask", QUESTION, headers=self.ORIGIN)
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def test_reading_stops_where_a_body_becomes_too_large(serve, refused, monkeypatch):

@@ -57,6 +57,45 @@ def test_a_file_needs_a_name_and_its_own_media_type(served, refused):
     assert "octet-stream" in refused(send(served, b"{}", {"content-type": "application/json"}, name="a"), 415)
 
 
+class TestForms:
+    """Files as `curl -F file=@a.txt` and forms of web pages send them."""
+
+    FILES = [("file", ("a.txt", b"Ann left.")), ("other", ("b.md", b"# Bob\n\ncame."))]
+
+    def test_all_files_of_a_form_are_added(self, served):
+        reply = served.post("/v1/files", files=self.FILES)
+        assert [change["name"] for change in reply.json()["changes"]] == ["a", "b.md"]
+        reply = served.post("/v1/files", params={"replace": 1}, files={"file": ("a.txt", b"Eve left.")})
+        assert reply.json()["changes"][0]["change"] == "replaced"
+
+    @pytest.mark.parametrize(
+        ("words", "status"),
+        [
+            ({"data": {"text": "Ann left."}, "files": {"file": ("", b"")}}, 422),
+            ({"content": b"--x\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 422),
+            ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400),
+        ],
+        ids=["no file", "cut", "no boundary"],
+    )
+    def test_others_are_refused(self, served, refused, words, status):
+        refused(served.post("/v1/files", **words), status)
+        assert len(served.library) == 2
+
+    @pytest.mark.parametrize(
+        ("origin", "cors", "status"),
+        [
+            ("http://localhost", "", 200),
+            ("https://other.example", "", 403),
+            ("null", "", 403),
+            ("https://other.example", "https://other.example", 200),
+        ],
+    )
+    def test_a_form_of_another_site_is_refused(self, serve, origin, cors, status):
+        """A browser sends it without asking, as it does not with JSON."""
+        reply = serve(cors=cors).post("/v1/files", files=self.FILES, headers={"origin": origin})
+        assert reply.status_code == status
+
+
 def test_texts_that_are_beyond_the_limit_together_are_413(serve, refused):
     """A few kilobytes can hold any number of texts that are each within the limit."""
     archive = zip_of({f"{at}.txt": b"Ann left. " * 90_000 for at in range(60)})

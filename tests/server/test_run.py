@@ -39,7 +39,7 @@ def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(
 
     def add():
         with attar.Client(running.url, token="s3cret") as client:
-            changes.append(client.add("long", TEXT * 3_000).change)
+            changes.append(client.add("long", TEXT * 2_500).change)
 
     thread = threading.Thread(target=add)
     with attar.Client(running.url, token="s3cret") as client:

@@ -90,14 +90,14 @@ def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served,
 
 
 def test_quick_routes_are_answered_while_a_write_waits(served, monkeypatch):
-    add, started, go = served.library.add, threading.Event(), threading.Event()
+    add, started, go = served.library.add_many, threading.Event(), threading.Event()
 
     def wait_and_add(*arguments, **options):
         started.set()
         assert go.wait(30)
         return add(*arguments, **options)
 
-    monkeypatch.setattr(served.library, "add", wait_and_add)
+    monkeypatch.setattr(served.library, "add_many", wait_and_add)
 
     async def write_and_ask():
         writing = asyncio.create_task(served.http.put("/v1/documents/new", json={"text": "Ann left."}))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attar.errors import OptionError
-from attar.server.settings import Address, Settings, read_token, require_token
+from attar.server.settings import Address, Settings, read_tokens, require_token
 
 
 def test_a_token_is_not_in_the_repr():
@@ -26,6 +26,8 @@ def test_every_field_has_a_line_of_help(options):
         *({"timeout": 0.0}, {"timeout": float("nan")}, {"log_format": "xml"}, {"log_level": "loud"}),
         *({"token": ""}, {"token": "ä"}, {"token": "two\nlines"}),
         *({"prefix": "attar"}, {"prefix": "/attar/"}, {"prefix": "/two words"}),
+        *({"read_tokens": frozenset({"a"})}, {"token": "a", "read_tokens": frozenset({"a"})}),
+        *({"cors": "example.org"}, {"cors": "https://a.example,"}, {"cors": "https://a.example/path"}),
         *({"forwarded_allow_ips": "proxy.example"}, {"forwarded_allow_ips": "127.0.0.1,"}),
     ],
     ids=str,
@@ -48,12 +50,14 @@ def test_public_addresses_need_a_token_or_no_token(host):
     require_token(host, None, no_token=True)
 
 
-@pytest.mark.parametrize("text", [None, "", "\nabc", "abc\nnot this\n"])
-def test_the_token_is_the_first_line_of_its_file(tmp_path, text):
+@pytest.mark.parametrize("text", [None, "", "\nabc"])
+def test_a_file_without_a_token_is_refused(tmp_path, text):
     if text is not None:
         (tmp_path / "token").write_text(text)
-    if text == "abc\nnot this\n":
-        assert read_token(tmp_path / "token") == "abc"
-    else:
-        with pytest.raises(OptionError, match="--token-file"):
-            read_token(tmp_path / "token")
+    with pytest.raises(OptionError, match="--token-file"):
+        read_tokens("--token-file", tmp_path / "token")
+
+
+def test_a_file_has_a_token_per_line(tmp_path):
+    (tmp_path / "tokens").write_text("abc\n\n def \n")
+    assert read_tokens("--read-token-file", tmp_path / "tokens") == ["abc", "def"]

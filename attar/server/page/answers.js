@@ -1,7 +1,7 @@
 // Answers as cards: the phrase, the sentence that it is in, the document and the place, and how likely it is.
 
 import { byId, element } from "./elements.js";
-import { bytes, likelihood, seconds, wholePercent } from "./figures.js";
+import { bytes, counted, likelihood, seconds, wholePercent } from "./figures.js";
 import { address } from "./routes.js";
 
 // Less likely answers than this are not shown, unless there is no other.
@@ -14,7 +14,7 @@ const DOUBT = 0.05;
 const isAbsent = ({ kind }) => kind === "none";
 
 /** Show a reply; `about` is the document that was asked, or null if all were. */
-export function showAnswers({ answers, document, seconds: took, bytes: read, missing = [] }, about) {
+export function showAnswers({ answers, document, seconds: took, bytes: read, missing = [], by_words = 0 }, about) {
   const from = (answer) => ({ ...answer, document: answer.document ?? document ?? about });
   const [first, ...rest] = answers.map(from);
   const isFound = first !== undefined && !isAbsent(first);
@@ -28,6 +28,7 @@ export function showAnswers({ answers, document, seconds: took, bytes: read, mis
   byId("others-heading").hidden = !others.length;
   const parts = [];
   if (missing.length) parts.push(`Some documents could not be asked now (${missing.join(", ")}); ask again in a minute.`);
+  if (by_words) parts.push(`${counted(by_words, "document")} were found by their words only: they are still being prepared.`);
   if (doubt && isFound) parts.push(`That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`);
   parts.push(`Answered in ${seconds(took)}${read ? ` from ${bytes(read)} of memory` : ""}.`);
   byId("answer-cost").textContent = parts.join(" ");

@@ -42,8 +42,8 @@ export function startDocument({ library, append, remove }) {
     byId("document-facts").textContent = facts.join(" · ");
     byId("document-actions").replaceChildren(
       element("a", { class: "button", href: address("ask", { document: name }) }, "Ask this document"),
-      element("button", { type: "button", class: "quiet", onclick: () => append(name) }, "Append"),
-      element("button", { type: "button", class: "quiet", onclick: () => remove(name) }, "Delete"),
+      element("button", { type: "button", class: "quiet changes", onclick: () => append(name) }, "Append"),
+      element("button", { type: "button", class: "quiet changes", onclick: () => remove(name) }, "Delete"),
     );
     byId("document-no-text").hidden = text !== null;
     shown.hidden = false;

@@ -3,9 +3,8 @@
 import { marked } from "./answers.js";
 import { byId, element, say, working } from "./elements.js";
 import { age, bytes, count, counted, seconds } from "./figures.js";
-import { libraryFigures } from "./metrics.js";
 import { address } from "./routes.js";
-import { metrics, search } from "./server.js";
+import { search, status } from "./server.js";
 
 // Rows that are drawn at once, and the milliseconds without a key after which texts are searched.
 const ROWS = 100;
@@ -43,19 +42,23 @@ export function startDocuments({ library, append, remove }) {
 
   function drawFacts() {
     const parts = library.isLoaded ? [counted(library.count, "document")] : [];
-    if (figures.memory) parts.push(`${bytes(figures.memory)} of memory`);
-    if (figures.file) parts.push(`${bytes(figures.file)} on disk`);
-    if (figures.question) parts.push(`a question takes ${seconds(figures.question)}`);
+    if (figures.file_bytes) parts.push(`${bytes(figures.file_bytes)} on disk`);
+    if (figures.questions) parts.push(`${counted(figures.questions, "question")} answered, in ${seconds(figures.question_seconds)} each`);
+    if (figures.signatures) {
+      const { done, total } = figures.signatures;
+      parts.push(`being prepared for search: ${count(done)} of ${count(total)}`);
+    }
     byId("library-facts").textContent = parts.join(" · ");
   }
 
-  /** Read the figures of the library; a server may keep its metrics from its users. */
+  /** Read the figures of the library, and whether it can be changed. */
   async function show() {
     try {
-      figures = libraryFigures(await metrics());
+      figures = await status();
     } catch {
       figures = {};
     }
+    document.body.classList.toggle("read-only", Boolean(figures.read_only));
     drawFacts();
   }
 
@@ -91,7 +94,7 @@ export function startDocuments({ library, append, remove }) {
   }
 
   function action(word, label, onclick) {
-    return element("button", { type: "button", class: "quiet small", "aria-label": label, onclick }, word);
+    return element("button", { type: "button", class: "quiet small changes", "aria-label": label, onclick }, word);
   }
 
   /** Look for what was typed: in names that were not loaded, and in texts. */

@@ -47,6 +47,7 @@ async function load() {
   say(byId("library-problem"), null);
   try {
     await library.ready();
+    await documents.show();
   } catch (problem) {
     for (const line of ["library-problem", "ask-problem"]) say(byId(line), problem);
   }

@@ -56,9 +56,9 @@ export async function search(query) {
   return (await call("POST", "v1/search", { query })).hits;
 }
 
-/** Prometheus's text; a 401 does not open the dialog, as nobody clicked. */
-export function metrics() {
-  return call("GET", "metrics", undefined, {}, false);
+/** Sizes of the library, and what the server is doing; a 401 does not open the dialog, as nobody clicked. */
+export function status() {
+  return call("GET", "v1/status", undefined, {}, false);
 }
 
 /** Send a file; `sent(share)` is called as it goes. Not by `fetch`, which tells nothing about its progress. */
@@ -127,7 +127,7 @@ function unreachable() {
 // What a person reads instead of a status.
 const PLAIN = {
   401: "The server requires a token.",
-  403: "This library can be read only: the server was started with --read-only.",
+  403: "You may ask here, but not change the library.",
   404: "This document is no longer in the library.",
   409: "A document of this name is already in the library.",
   500: "Something went wrong on the server. Its log has the reason.",

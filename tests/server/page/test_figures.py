@@ -1,4 +1,4 @@
-"""Functions of the page's scripts, run in the browser: formatting numbers, and reading metrics."""
+"""Functions of the page's scripts, run in the browser: formatting numbers."""
 
 import pytest
 
@@ -40,20 +40,3 @@ def test_an_age_has_one_unit(script):
     now = 1_800_000_000_000
     ages = {30: "just now", 200: "3 min ago", 7_200: "2 h ago", 90_000: "1 d ago", 1e8: "3 years ago"}
     assert [script("figures", "age", now - past * 1_000, now) for past in ages] == list(ages.values())
-
-
-def test_the_figures_of_a_library_are_read_from_metrics(script):
-    metrics = """# HELP attar_store_memory_bytes Bytes.
-attar_store_memory_bytes 5600.0
-attar_request_seconds_bucket{le="0.1",route="health"} 9.0
-attar_request_seconds_bucket{le="0.1",route="ask"} 1.0
-attar_request_seconds_bucket{le="0.2",route="ask"} 9.0
-attar_request_seconds_bucket{le="+Inf",route="ask"} 10.0
-"""
-    told = script("metrics", "libraryFigures", metrics)
-    assert (told["memory"], told["file"], told["question"]) == (5600, None, pytest.approx(0.15))
-
-
-@pytest.mark.parametrize("buckets", [[], [[0.1, 0]]], ids=["no buckets", "no observations"])
-def test_without_observations_there_is_no_median(script, buckets):
-    assert script("metrics", "median", buckets) is None

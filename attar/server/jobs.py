@@ -1,0 +1,236 @@
+"""Long changes as jobs: accepted at once, run one after the other, watched and cancelled by their id.
+
+A job is a file in a folder that all worker processes share, so that each of them can tell about it and cancel it. The
+process that accepted it writes the file, and looks for a second one that cancels it.
+"""
+
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from attar.library.drafts import Draft
+from attar.library.served import ServedLibrary
+from attar.progress import StoppedError, check_stopped, stopped_by
+from attar.results import Change
+from attar.server.metrics import is_alive
+from attar.server.problems import ProblemError, problem_for
+from attar.wire import Job
+
+log = logging.getLogger("attar.server")
+
+# A text of more characters becomes a job: one core reads these in about ten seconds.
+LONG = 100_000
+# A file of more bytes becomes one before its text is known.
+LONG_FILE = 1_000_000
+# Documents of at most this many characters are read and written together.
+_GROUP = 65_536
+# Seconds for which a job that has ended can be asked for.
+_KEPT = 600.0
+# The most ended jobs that can be.
+_MOST_KEPT = 256
+# Seconds between two writes of a job's progress, and between two looks at whether another process cancelled it.
+_PERIOD = 0.2
+# The suffixes of a job's file, and of the one that cancels it.
+_UNFINISHED = "job"
+_ENDED = "ended"
+_CANCEL = "cancel"
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class _JobFile(msgspec.Struct):
+    """A job, and the process that has it."""
+
+    process: int
+    job: Job
+
+
+_decode = msgspec.json.Decoder(_JobFile).decode
+
+
+class RunningJob:
+    """A job as its work sees it: tells how far it is, and what is on disk."""
+
+    def __init__(self, jobs: "Jobs", job: Job) -> None:
+        self._jobs, self._job = jobs, job
+        self._written = self._looked = 0.0
+        self._is_cancelled = False
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell how many characters are read."""
+        self._job.done, self._job.total = done, total
+        if time.monotonic() - self._written > _PERIOD:
+            self._write()
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Tell what was written."""
+        self._job.changes = [*self._job.changes, *changes]
+        self._write()
+
+    def is_stopped(self) -> bool:
+        """Whether the job was cancelled, or the server stops."""
+        if time.monotonic() - self._looked > _PERIOD:
+            self._looked = time.monotonic()
+            self._is_cancelled = self._jobs.is_cancelled(self._job.id)
+        return self._is_cancelled or self._jobs.is_closing
+
+    def run(self, work: "Callable[[RunningJob], None]") -> None:
+        """Do the work, and keep how it ended."""
+        self._job.state = "running"
+        self._write()
+        try:
+            with stopped_by(self.is_stopped):
+                check_stopped()
+                work(self)
+            self._job.state, self._job.done = "done", self._job.total
+        except StoppedError:
+            self._job.state = "cancelled"
+        except Exception as error:
+            known = problem_for(error)
+            if known is None or known.server_fault:
+                log.exception("job", extra={"fields": {"job": self._job.id}})
+            problem = known or ProblemError(500, "internal error; the log has it under this job's id")
+            self._job.state, self._job.problem = "failed", problem.described(f"urn:job:{self._job.id}")
+        self._write()
+
+    def _write(self) -> None:
+        self._written = time.monotonic()
+        self._jobs.write(self._job)
+
+
+class Jobs:
+    """The jobs of a server; `limit` of this process may wait or run."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder, self._limit = folder, limit
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs")
+        self._lock = threading.Lock()
+        self._unfinished = 0
+        self.is_closing = False
+
+    def submit(self, what: str, work: Callable[[RunningJob], None]) -> Job:
+        """Accept a job; one more than the limit is refused."""
+        self._forget()
+        with self._lock:
+            if self._unfinished >= self._limit:
+                raise ProblemError(503, f"{self._limit} jobs are waiting already; try again later")
+            self._unfinished += 1
+        job = Job(secrets.token_hex(16), what, "waiting", datetime.now(UTC))
+        self.write(job)
+        answer = msgspec.structs.replace(job)
+        self._thread.submit(RunningJob(self, job).run, work).add_done_callback(lambda _: self._finish())
+        return answer
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._unfinished -= 1
+
+    def get(self, job_id: str) -> Job:
+        """A job by its id."""
+        kept = self._read(job_id)
+        job = kept.job
+        if not job.ended and not is_alive(kept.process):
+            job.state = "failed"
+            job.problem = ProblemError(
+                503, "the process that had the job has ended; send it again"
+            ).described()
+        elif job.state == "waiting" and self.is_cancelled(job_id):
+            job.state = "cancelled"
+        return job
+
+    def _read(self, job_id: str) -> _JobFile:
+        # The file is renamed when the job ends.
+        for state in (_ENDED, _UNFINISHED, _ENDED):
+            with suppress(FileNotFoundError):
+                return _decode(self._path(job_id, state).read_bytes())
+        detail = f"there is no such job; one that has ended is kept for {_KEPT / 60:g} minutes"
+        raise ProblemError(404, detail)
+
+    def all(self) -> list[Job]:
+        """All jobs, the oldest first."""
+        self._forget()
+        jobs = {}
+        for path in self._folder.iterdir():
+            if path.suffix in (f".{_UNFINISHED}", f".{_ENDED}"):
+                with suppress(ProblemError):  # forgotten meanwhile
+                    jobs[path.stem] = self.get(path.stem)
+        return sorted(jobs.values(), key=lambda job: job.created)
+
+    def cancel(self, job_id: str) -> Job:
+        """Stop a job at its next window; one that has ended stays as it is."""
+        if not self.get(job_id).ended:
+            self._path(job_id, _CANCEL).touch()
+        return self.get(job_id)
+
+    def is_cancelled(self, job_id: str) -> bool:
+        return self._path(job_id, _CANCEL).exists()
+
+    def write(self, job: Job) -> None:
+        """Keep the state of a job; whoever reads it gets the one before, or this one."""
+        partial, unfinished = self._path(job.id, "partial"), self._path(job.id, _UNFINISHED)
+        partial.write_bytes(msgspec.json.encode(_JobFile(os.getpid(), job)))
+        partial.replace(self._path(job.id, _ENDED) if job.ended else unfinished)
+        if job.ended:
+            unfinished.unlink()
+
+    def close(self) -> None:
+        """Stop the job that runs, and drop those that wait."""
+        self.is_closing = True
+        self._thread.shutdown(cancel_futures=True)
+
+    def _path(self, job_id: str, suffix: str) -> Path:
+        if not _ID.fullmatch(job_id):
+            raise ProblemError(404, "there is no such job: an id is 32 hexadecimal digits")
+        return self._folder / f"{job_id}.{suffix}"
+
+    def _forget(self) -> None:
+        """Delete jobs that ended long ago, or many jobs ago."""
+        ended = sorted(self._folder.glob(f"*.{_ENDED}"), key=_changed, reverse=True)
+        for number, path in enumerate(ended):
+            if number >= _MOST_KEPT or time.time() - _changed(path) > _KEPT:
+                path.unlink(missing_ok=True)
+                path.with_suffix(f".{_CANCEL}").unlink(missing_ok=True)
+
+
+def add_drafts(library: ServedLibrary, drafts: Sequence[Draft], replace: bool, job: RunningJob) -> None:
+    """Add documents, some at a time; those before a refused one are added."""
+    total, before = sum(len(draft.text) for draft in drafts), 0
+    job.progress(0, total)
+    for group in _groups(drafts):
+        check_stopped()
+        size = sum(len(draft.text) for draft in group)
+
+        def tell(what: str, done: int, of: int, before: int = before, size: int = size) -> None:
+            job.progress(before + size * done // max(of, 1), total)
+
+        job.add(library.add_many(group, replace=replace, progress=tell))
+        before += size
+        job.progress(before, total)
+
+
+def _groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
+    """Yield documents in groups of about equal length; a long one is alone."""
+    group: list[Draft] = []
+    for draft in drafts:
+        if group and sum(len(other.text) for other in group) + len(draft.text) > _GROUP:
+            yield group
+            group = []
+        group.append(draft)
+    if group:
+        yield group
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,83 @@
+"""A served library without signatures: they are made once, in the background; until then words find documents."""
+
+import threading
+
+import pytest
+
+from attar.library.asking import find_candidates
+from attar.library.library import Library
+from attar.search.records import Signer
+from attar.store.signatures import forget_signatures
+
+from .conftest import wait_until
+
+NAMES = ["0", "1", "tea"]
+QUESTION = {"question": "Where was tea first drunk?"}
+
+
+@pytest.fixture
+def unsigned(make, monkeypatch):
+    """Serves a library that has lost its signatures; they are made when `go` is set."""
+    made, go, sums = make(), threading.Event(), Signer.sums
+    made.library.add("tea", "Tea was first drunk in China. It is made from leaves.")
+    with made.library.store._environment.transaction(write=True) as transaction:
+        forget_signatures(transaction)
+
+    def wait_and_sum(signer, text):
+        assert go.wait(30)
+        return sums(signer, text)
+
+    monkeypatch.setattr(Signer, "sums", wait_and_sum)
+    yield made, go
+    go.set()
+
+
+def is_signed(library, name):
+    return library.store.get(name).signature is not None
+
+
+def test_documents_are_found_by_words_until_signatures_are_made_and_kept(
+    unsigned, serve, folder, tiny_reader
+):
+    made, go = unsigned
+    served = serve(made)
+    wait_until(lambda: "signatures" in served.get("/readyz").text)
+    assert served.get("/readyz").text == "ready\nsignatures: 0 of 3 made; others are found by words\n"
+    assert served.get("/v1/status").json()["signatures"] == {"done": 0, "total": 3}
+    told = served.post("/v1/ask", QUESTION).json()
+    assert told["by_words"] == 3
+    assert served.post("/v1/search", {"query": "tea leaves"}).json()["by_words"] == 3
+    with made.library.opened() as shard:
+        ((best, *_),) = find_candidates(shard.alone, ["tea leaves"], 3)
+    assert best.name == "tea"
+    assert not any(is_signed(made.library, name) for name in NAMES)
+    go.set()
+    wait_until(lambda: served.get("/readyz").text == "ready\n")
+    assert all(is_signed(made.library, name) for name in NAMES)
+    assert "by_words" not in served.post("/v1/ask", QUESTION).json()
+    assert served.get("/v1/status").json()["signatures"] is None
+    with Library(folder, tiny_reader, read_only=True) as library:
+        hits = served.post("/v1/search", {"query": "tea leaves"}).json()["hits"]
+        assert [hit["document"] for hit in hits] == [hit.document for hit in library.search("tea leaves")]
+
+
+def test_documents_that_come_without_signatures_later_get_them(served, monkeypatch):
+    monkeypatch.setattr("attar.server.service._LOOK_SECONDS", 0.0)
+    served.library.add("tea", "Tea was first drunk in China.")
+    with served.library.store._environment.transaction(write=True) as transaction:
+        forget_signatures(transaction)
+
+    def is_found():
+        served.post("/v1/search", {"query": "tea"})
+        return all(is_signed(served.library, name) for name in NAMES)
+
+    wait_until(is_found)
+
+
+def test_a_server_that_stops_does_not_wait_for_them(unsigned, serve, monkeypatch):
+    made, go = unsigned
+    served = serve(made)
+    wait_until(lambda: "signatures" in served.get("/readyz").text)
+    threading.Timer(0.2, go.set).start()  # the one that is being made is finished
+    served.shut_down()
+    assert not all(is_signed(Library(made.settings.store, read_only=True), name) for name in NAMES)
