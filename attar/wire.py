@@ -139,8 +139,8 @@ class Answers(QuestionAnswers, omit_defaults=True):
     """The answers to a single question, the seconds the server took, and the bytes of memory read.
 
     `bytes` is 0 if all documents were asked. `missing`: parts of the library that could not be asked, such as
-    "shard 1"; their documents are not in the answers. `by_words`: how many documents were found by their words (BM25)
-    alone, because their signatures are still being made.
+    "shard 1"; their documents are not in the answers. `by_words`: how many signatures are still
+    being made; until then, documents are found by their words (BM25) alone.
     """
 
     seconds: float

@@ -105,6 +105,7 @@ class Searching:
             random.shuffle(names)
             self._rank_by_words(names, index)
         left_out = self._make(names, index, progress)
+        index.rank_by_words(bool(self._by_words))
         self._left_out = sorted({*left_out, *(name for name in self._left_out if name in missing)})
 
     def load(self) -> None:
@@ -224,6 +225,7 @@ class Searching:
                     ranked.append(StampedSignature(key_of(name), record.entry.changed, data))
                     self._by_words.add(name)
             index.add(ranked)
+        index.rank_by_words(bool(self._by_words))
 
     def _text_of(self, name: str) -> tuple[Record | None, str | None]:
         """A document and its text; None for one that was removed meanwhile, or is damaged."""

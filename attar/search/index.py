@@ -99,6 +99,7 @@ class SearchIndex:
         self._version = 0
         self._missing: list[str] = []
         self._questions = 0
+        self._by_words = False
         self._query = lru_cache(_QUERIES)(partial(_query_of, signer))
         self._recent: OrderedDict[str, _Compared] = OrderedDict()
 
@@ -152,6 +153,12 @@ class SearchIndex:
             self._version += 1
             self._missing = [name for name in self._missing if key_of(name) not in self._table]
 
+    def rank_by_words(self, alone: bool) -> None:
+        """Rank documents by their words alone, as long as some have no signature: the others would come before them."""
+        with self._lock:
+            self._version += self._by_words != alone
+            self._by_words = alone
+
     def wait_for_lists(self) -> None:
         """Wait until no lists are being made; queries do not."""
         self._lists.wait()
@@ -195,6 +202,11 @@ class SearchIndex:
         """
         new = {query.text: query for query in asked if not self._is_kept(query)}
         encoded = {text: self._query(text) for text in new}
+        if self._by_words:
+            encoded = {
+                text: replace(query, signature=np.zeros_like(query.signature))
+                for text, query in encoded.items()
+            }
         words = {
             text: self._table.words.scores(encoded[text].pieces, query.corpus) for text, query in new.items()
         }

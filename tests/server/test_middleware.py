@@ -48,19 +48,25 @@ def test_health_documentation_and_page_need_no_token(serve, path):
     assert serve(token=TOKEN).get(path).status_code == 200
 
 
-class TestATokenThatMayOnlyAsk:
-    READER = {"authorization": "Bearer reader-2"}
+READER = {"authorization": "Bearer reader-2"}
+ORIGIN = {"origin": "https://other.example"}
+PREFLIGHT = ORIGIN | {
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization,content-type",
+}
 
+
+class TestATokenThatMayOnlyAsk:
     @pytest.fixture
     def served(self, serve):
         return serve(token=TOKEN, read_tokens=frozenset({"reader-1", "reader-2"}))
 
     def test_asks_and_reads(self, served):
-        assert served.post("/v1/ask", QUESTION, headers=self.READER).status_code == 200
-        assert served.post("/v1/search", {"query": "letter"}, headers=self.READER).status_code == 200
+        assert served.post("/v1/ask", QUESTION, headers=READER).status_code == 200
+        assert served.post("/v1/search", {"query": "letter"}, headers=READER).status_code == 200
         for path in ("/v1/documents", "/v1/documents/0", "/v1/jobs", "/metrics"):
-            assert served.get(path, headers=self.READER).status_code == 200
-        told = [served.get("/v1/status", headers=headers).json() for headers in (self.READER, BEARER)]
+            assert served.get(path, headers=READER).status_code == 200
+        told = [served.get("/v1/status", headers=headers).json() for headers in (READER, BEARER)]
         assert [status["read_only"] for status in told] == [True, False]
 
     def test_changes_nothing(self, served, refused):
@@ -68,7 +74,7 @@ class TestATokenThatMayOnlyAsk:
         assert len(changes) == 7
         for route in changes:
             path = route.path.replace("{name:any}", "0").replace("{id}", "0" * 32)
-            response = served.call(route.method, path, {"text": "Ann left."}, headers=self.READER)
+            response = served.call(route.method, path, {"text": "Ann left."}, headers=READER)
             assert "this token may ask" in refused(response, 403)
         assert len(served.library) == 2
 
@@ -117,27 +123,21 @@ def test_only_listed_hosts_are_accepted(serve, refused, host, status):
 
 
 class TestAPageOfAnotherSite:
-    ORIGIN = {"origin": "https://other.example"}
-    PREFLIGHT = ORIGIN | {
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "authorization,content-type",
-    }
-
     def test_may_use_the_api_if_its_origin_is_allowed(self, serve):
         served = serve(cors="https://first.example, https://other.example", token=TOKEN)
-        allowed = served.call("OPTIONS", "/v1/ask", headers=self.PREFLIGHT)
+        allowed = served.call("OPTIONS", "/v1/ask", headers=PREFLIGHT)
         assert allowed.status_code == 200
         assert "POST" in allowed.headers["access-control-allow-methods"]
         for headers, status in ((BEARER, 200), ({}, 401)):
-            answer = served.post("/v1/ask", QUESTION, headers=headers | self.ORIGIN)
+            answer = served.post("/v1/ask", QUESTION, headers=headers | ORIGIN)
             assert answer.status_code == status
             assert answer.headers["access-control-allow-origin"] == "https://other.example"
 
     @pytest.mark.parametrize("cors", ["", "https://first.example"])
     def test_may_not_otherwise(self, serve, cors):
         served = serve(cors=cors)
-        assert served.call("OPTIONS", "/v1/ask", headers=self.PREFLIGHT).status_code >= 400
-        answer = served.post("/v1/ask", QUESTION, headers=self.ORIGIN)
+        assert served.call("OPTIONS", "/v1/ask", headers=PREFLIGHT).status_code >= 400
+        answer = served.post("/v1/ask", QUESTION, headers=ORIGIN)
         assert "access-control-allow-origin" not in answer.headers
 
 

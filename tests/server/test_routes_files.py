@@ -57,13 +57,14 @@ def test_a_file_needs_a_name_and_its_own_media_type(served, refused):
     assert "octet-stream" in refused(send(served, b"{}", {"content-type": "application/json"}, name="a"), 415)
 
 
+FILES = [("file", ("a.txt", b"Ann left.")), ("other", ("b.md", b"# Bob\n\ncame."))]
+
+
 class TestForms:
     """Files as `curl -F file=@a.txt` and forms of web pages send them."""
 
-    FILES = [("file", ("a.txt", b"Ann left.")), ("other", ("b.md", b"# Bob\n\ncame."))]
-
     def test_all_files_of_a_form_are_added(self, served):
-        reply = served.post("/v1/files", files=self.FILES)
+        reply = served.post("/v1/files", files=FILES)
         assert [change["name"] for change in reply.json()["changes"]] == ["a", "b.md"]
         reply = served.post("/v1/files", params={"replace": 1}, files={"file": ("a.txt", b"Eve left.")})
         assert reply.json()["changes"][0]["change"] == "replaced"
@@ -92,7 +93,7 @@ class TestForms:
     )
     def test_a_form_of_another_site_is_refused(self, serve, origin, cors, status):
         """A browser sends it without asking, as it does not with JSON."""
-        reply = serve(cors=cors).post("/v1/files", files=self.FILES, headers={"origin": origin})
+        reply = serve(cors=cors).post("/v1/files", files=FILES, headers={"origin": origin})
         assert reply.status_code == status
 
 

@@ -19,7 +19,7 @@ QUESTION = {"question": "Where was tea first drunk?"}
 def unsigned(make, monkeypatch):
     """Serves a library that has lost its signatures; they are made when `go` is set."""
     made, go, sums = make(), threading.Event(), Signer.sums
-    made.library.add("tea", "Tea was first drunk in China. It is made from leaves.")
+    made.library.add("tea", "Quiz 77: zzz. Tea was first drunk in China.")
     with made.library.store._environment.transaction(write=True) as transaction:
         forget_signatures(transaction)
 
@@ -48,7 +48,8 @@ def test_documents_are_found_by_words_until_signatures_are_made_and_kept(
     assert told["by_words"] == 3
     assert served.post("/v1/search", {"query": "tea leaves"}).json()["by_words"] == 3
     with made.library.opened() as shard:
-        ((best, *_),) = find_candidates(shard.alone, ["tea leaves"], 3)
+        # The words of a reader with random weights are letters and digits.
+        ((best, *_),) = find_candidates(shard.alone, ["zz 77 qq"], 3)
     assert best.name == "tea"
     assert not any(is_signed(made.library, name) for name in NAMES)
     go.set()

@@ -28,7 +28,7 @@ export function showAnswers({ answers, document, seconds: took, bytes: read, mis
   byId("others-heading").hidden = !others.length;
   const parts = [];
   if (missing.length) parts.push(`Some documents could not be asked now (${missing.join(", ")}); ask again in a minute.`);
-  if (by_words) parts.push(`${counted(by_words, "document")} were found by their words only: they are still being prepared.`);
+  if (by_words) parts.push(`Documents were found by their words only: ${counted(by_words, "document")} are still being prepared.`);
   if (doubt && isFound) parts.push(`That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`);
   parts.push(`Answered in ${seconds(took)}${read ? ` from ${bytes(read)} of memory` : ""}.`);
   byId("answer-cost").textContent = parts.join(" ");
