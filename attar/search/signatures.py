@@ -12,7 +12,7 @@ root.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any

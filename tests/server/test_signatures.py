@@ -6,7 +6,7 @@ import pytest
 
 from attar.library.asking import find_candidates
 from attar.library.library import Library
-from attar.search.records import Signer
+from attar.search.signatures import Signer
 from attar.store.signatures import forget_signatures
 
 from .conftest import wait_until
