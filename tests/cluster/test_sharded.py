@@ -116,8 +116,8 @@ def test_so_are_those_of_many_documents_whose_scan_rounds(whole, monkeypatch):
 
 def test_documents_that_were_added_removed_and_replaced_later_count_alike(whole, sharded):
     for library in (whole, sharded):
-        library.add("new", "Jo March hid silver coins at Cairo in 1850.")
-        library.add("doc 03", "Tom Gray lost the piano at Rome in 1700.", replace=True)
+        library.add_many([("new", "Jo March hid silver coins at Cairo in 1850.")])
+        library.add_many([("doc 03", "Tom Gray lost the piano at Rome in 1700.")], replace=True)
         library.append("doc 05", "Rosa Diaz sold the piano at Lisbon in 1911.")
         library.remove("doc 01", "doc 02")
     assert_same_answers(whole, sharded)
@@ -265,7 +265,7 @@ def test_shards_with_other_statistics_are_refused_until_they_are_fitted_together
     sharded.shards[2].library.refit()
     with pytest.raises(OptionError, match="the shards of the library have different statistics for search"):
         sharded.search("salt")
-    assert refit_shards(tmp_path / "shards", tiny_reader_folder, size=8) == Refit(DOCUMENTS)
+    assert refit_shards(tmp_path / "shards", tiny_reader_folder) == Refit(DOCUMENTS)
     assert sharded.search("salt")
     with sharded.shards[0].library.opened() as shard:
         assert shard._index.signer.statistics.documents == DOCUMENTS

@@ -43,6 +43,7 @@ CURL.add_argument("url")
 CURL.add_argument("-X", dest="method")
 CURL.add_argument("-H", dest="headers", action="append", default=[])
 CURL.add_argument("-d", dest="body")
+CURL.add_argument("-F", dest="fields", action="append", default=[])
 # A probability, or the score of a search.
 SCORE = re.compile(r"\d+%|\d+\.\d+")
 # A line of a prompt: "all> Who left?".
@@ -115,11 +116,16 @@ class Session:
     def curl(self, words: list[str]) -> None:
         """Send what curl would send; as much of curl as the pages use."""
         sent = CURL.parse_args(words)
+        files = [
+            (field, (path, Path(path).read_bytes()))
+            for field, path in (written.split("=@") for written in sent.fields)
+        ]
         answer = httpx.request(
-            sent.method or ("POST" if sent.body else "GET"),
+            sent.method or ("POST" if sent.body or files else "GET"),
             sent.url.replace(PORT, self.port),
             headers=dict(header.split(": ") for header in sent.headers),
             content=sent.body,
+            files=files or None,
             timeout=60,
         )
         assert answer.is_success, answer.text
