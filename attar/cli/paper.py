@@ -1,4 +1,4 @@
-"""`attar paper build|train|evaluate|compare|table1`: the paper's experiment, and its Table 1 measured."""
+"""`attar paper build|train|evaluate|compare|recall|table1`: the paper's experiment, and its Table 1 measured."""
 
 import os
 import sys
@@ -10,12 +10,16 @@ import typer
 from attar.cli.options import AsJson, options_from
 from attar.cli.output import print_json, progress_bar
 from attar.errors import OptionError
-from attar.paper.options import BuildOptions, TrainingOptions
+from attar.paper.options import BuildOptions, RecallOptions, TrainingOptions
 
 if TYPE_CHECKING:
     from attar.paper.evaluate import Score
 
-app = typer.Typer(help="The paper's experiment: cloze questions, training, comparison, and Table 1.")
+Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+Jobs = Annotated[
+    int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
+]
+app = typer.Typer(help="The paper's experiment: cloze questions, training, comparison, recall, and Table 1.")
 
 
 @app.command()
@@ -128,15 +132,20 @@ def _score_line(what: str, score: "Score") -> str:
 
 
 @app.command()
-@options_from(TrainingOptions, omit=("mechanism", "seed"))
+@options_from(TrainingOptions, omit=("mechanism", "seed"), data="")
 def compare(
     mechanisms: Annotated[
         str, typer.Option(help="Mechanisms to compare, separated by commas.")
     ] = "none,linear,gated,softmax",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per mechanism, each with another seed.")] = 3,
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
-    ] = 0,
+    minutes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Without --data: made-up stories and small networks, for about these minutes on 2 cores.",
+        ),
+    ] = None,
+    jobs: Jobs = 0,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -146,8 +155,20 @@ def compare(
     with the runs that are missing.
 
     attar paper compare --data novels --out report
+
+    attar paper compare --minutes 10 --out report
     """
     from attar.paper.compare import Comparison, compare, markdown_table
+    from attar.paper.stories import SMALL, write_stories
+
+    if bool(given["data"]) == (minutes is not None):
+        raise OptionError(
+            "a comparison needs a set or a time", "give --data, or --minutes 10 for made-up stories"
+        )
+    if minutes is not None:
+        stories = Path(given["out"]) / "stories"
+        write_stories(stories)
+        given |= SMALL | {"data": str(stories), "epochs": minutes}
 
     names = [name.strip() for name in mechanisms.split(",") if name.strip()]
     # On a GPU, too, each run keeps a core busy.
@@ -162,9 +183,41 @@ def compare(
 
 
 @app.command()
+@options_from(RecallOptions)
+def recall(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report as JSON and the figure.")],
+    jobs: Jobs = 0,
+    device: Device = None,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Measure how many pairs of a key and a value a memory recalls, against the bytes that it takes.
+
+    Prints a line per trained network, then tables: recall with 95 % intervals over seeds, and for distinct pairs what
+    merging and subtracting memories costs. The delta rules are references.
+
+    attar paper recall --out recall
+
+    attar paper recall --out rare --task rare --sizes 32 --lengths 64,256
+    """
+    from attar.paper.recall import recall, recall_tables
+    from attar.paper.table1 import choose_device
+
+    options, device = RecallOptions(**given), choose_device(device)
+    # On a GPU a few processes fill the gaps between small kernels.
+    jobs = jobs or (4 if device == "cuda" else os.cpu_count() or 1)
+    with progress_bar() as progress:
+        report = recall(options, out, device=device, jobs=jobs, say=_say, progress=progress)
+    if as_json:
+        print_json(report)
+    else:
+        print(recall_tables(report))
+
+
+@app.command()
 def table1(
     size: Annotated[int, typer.Option(min=1, help="Hidden size k; 100 in the paper.")] = 100,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")] = None,
+    device: Device = None,
     plot: Annotated[Path | None, typer.Option(help="Save a log-log plot: .png, .svg or .pdf.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs.")] = False,
     as_json: AsJson = False,

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from attar.paper.network import Documents, Questions
-from attar.paper.sets import EncodedSplit, Ids, Offsets
+from attar.paper.sets import EncodedSplit, Offsets
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER
 
 # Shorter sentences say too little about the name ("said @placeholder ."), longer ones are rarely sentences.
@@ -42,13 +42,14 @@ class QuestionDrawer:
         sentence = np.searchsorted(split.sentence_starts, self._token, "right") - 1
         document = np.searchsorted(split.document_starts, self._token, "right") - 1
         self._name = split.name_starts[document] + split.names[self._token]
-        key = sentence * (len(split.numbers) + 1) + self._name
+        names = int(split.name_starts[-1])
+        key = sentence * (names + 1) + self._name
         _, which, times = np.unique(key, return_inverse=True, return_counts=True)
         self._alone = times[which] == 1
         # Each sentence's first mention.
         self._starts = np.searchsorted(sentence, np.arange(len(split.sentence_starts)))
         # How often each name occurs in its document.
-        self._totals = np.bincount(self._name, minlength=len(split.numbers))
+        self._totals = np.bincount(self._name, minlength=names)
         # The sentences with a name to blank.
         lengths = np.diff(split.sentence_starts)
         possible = np.concatenate(([0], np.cumsum(self._alone & (self._totals[self._name] > 1))))
@@ -200,10 +201,9 @@ class ClozeBatches(IterableDataset[Batch]):
         rng = np.random.default_rng([self.seed, self.epoch])
         self.epoch += 1
         split = hold_out(self.split, self._drawer.draw(rng, self.draw)) if self._drawer else self.split
-        if self.shuffle:
-            split = replace(split, numbers=_shuffled_numbers(split, rng))
+        numbers = _number_names(split, rng if self.shuffle else None)
         for documents in self._buckets(rng)[first::step]:
-            yield assemble(split, documents)
+            yield assemble(split, numbers, documents)
 
     def _buckets(self, rng: np.random.Generator) -> list[Offsets]:
         """Documents of similar length per batch: sorted by length, with noise so that batches differ."""
@@ -215,15 +215,15 @@ class ClozeBatches(IterableDataset[Batch]):
         return [batches[at] for at in rng.permutation(len(batches))] if self.shuffle else batches
 
 
-def assemble(split: EncodedSplit, documents: Offsets) -> Batch:
-    """The batch of some documents of a split."""
+def assemble(split: EncodedSplit, all_numbers: Offsets, documents: Offsets) -> Batch:
+    """The batch of some documents of a split, whose names have these numbers [N]."""
 
     def of_documents(values: NDArray[Any], starts: Offsets, padding: int) -> NDArray[Any]:
         return _padded(values, starts[documents], starts[documents + 1], padding)
 
     ids = of_documents(split.ids, split.document_starts, 0)
     names = of_documents(split.names, split.document_starts, -1)
-    numbers = of_documents(split.numbers, split.name_starts, -1)
+    numbers = of_documents(all_numbers, split.name_starts, -1)
     row, column = np.nonzero(names >= 0)
     name = names[row, column]
     ids[row, column] = FIRST_ENTITY + numbers[row, name]
@@ -284,12 +284,12 @@ def _padded(values: NDArray[Any], starts: Offsets, stops: Offsets, padding: int)
     return padded
 
 
-def _shuffled_numbers(split: EncodedSplit, rng: np.random.Generator) -> Ids:
-    """Number each document's names 0, 1, … in a random order, so that no number carries a meaning."""
+def _number_names(split: EncodedSplit, rng: np.random.Generator | None) -> Offsets:
+    """Number each document's names 0, 1, …; with `rng` in a random order, so that no number carries a meaning."""
     document = np.repeat(np.arange(len(split)), np.diff(split.name_starts))
-    order = np.argsort(document + rng.random(len(document)))
-    numbers = np.empty(len(document), np.int32)
-    numbers[order] = np.arange(len(document)) - split.name_starts[document]
+    numbers: Offsets = np.arange(len(document)) - split.name_starts[document]
+    if rng is not None:
+        numbers[np.argsort(document + rng.random(len(document)))] = numbers.copy()
     return numbers
 
 

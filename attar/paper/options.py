@@ -1,4 +1,4 @@
-"""The options of `attar paper build` and `attar paper train`; files store them under these names. Loads no torch."""
+"""The options of `attar paper build`, `train` and `recall`; files store them under these names. Loads no torch."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -13,6 +13,12 @@ SPLITS = ("training", "validation", "test")
 ENTITIES = 600
 PAPER_MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive")
 COPY_MECHANISMS = ("keyed", "named", "softmax")
+# Of associative recall; the delta rules are references.
+RECALL_MECHANISMS = (
+    *("none", "softmax", "linear", "gated", "decayed", "adaptive", "adaptive-energy"),
+    *("keyed", "keyed-ridge", "delta", "gated-delta"),
+)
+RARE_PAIRS = 16
 ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
 _LARGEST_SIZE = 2**20
 _HIGHEST_SEED = 2**32 - 1  # NumPy's limit
@@ -103,3 +109,43 @@ class TrainingOptions(NetworkOptions):
         """What differs from the description of an earlier run: (then, now) by name."""
         now = self.described()
         return {name: (earlier.get(name), now[name]) for name in now if earlier.get(name) != now[name]}
+
+
+@dataclass(frozen=True)
+class RecallOptions:
+    """An experiment with associative recall; every mechanism is trained with every size and seed."""
+
+    task: str = option("pairs", "pairs: distinct pairs; rare: half of the pairs once, the others repeated.")
+    mechanisms: str = option(",".join(RECALL_MECHANISMS), "Mechanisms, separated by commas.")
+    sizes: str = option("32,64", "Hidden sizes k, separated by commas.")
+    lengths: str = option("32,64,128", "Pairs per document, repeated ones included, separated by commas.")
+    seeds: int = option(3, "Runs per mechanism and size, each with another seed.", min=1)
+    steps: int = option(600, "Training steps, each on documents of one length, in turns.", min=1)
+    lr: float = option(1e-2, "Peak learning rate of Adam.")
+    vocabulary: int = option(1_024, "Number of different keys, and of different values.", min=2)
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        _check_choice("task", self.task, ("pairs", "rare"))
+        for name in self.mechanisms.split(","):
+            _check_choice("mechanisms", name, RECALL_MECHANISMS)
+        if self.lr <= 0:
+            raise OptionError.expected("lr", "a number above 0", str(self.lr))
+        least = 2 * RARE_PAIRS + 1 if self.task == "rare" else 2
+        most = self.vocabulary if self.task == "pairs" else _LARGEST_SIZE
+        for value in whole_numbers("lengths", self.lengths):
+            if not least <= value <= most:
+                raise OptionError.expected("lengths", f"numbers from {least} to {most}", str(value))
+        whole_numbers("sizes", self.sizes)
+
+
+def whole_numbers(what: str, text: str) -> list[int]:
+    """Numbers from 1 up that are separated by commas.
+
+    >>> whole_numbers("sizes", "32,64")
+    [32, 64]
+    """
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and 0 < int(part) <= _LARGEST_SIZE for part in parts):
+        raise OptionError.expected(what, "whole numbers above 0, separated by commas", repr(text))
+    return [int(part) for part in parts]

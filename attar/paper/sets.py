@@ -28,9 +28,8 @@ _NO_NAME = -1
 class EncodedSplit:
     """Documents as flat arrays: T tokens, S sentences, D documents, N names, Q questions.
 
-    Within a document names are numbered from 0, in the order of their numbers in the set: name j of document
-    d is `@entity{numbers[name_starts[d] + j]}`. Tokens that are names have id 0 in `ids`: which id a name gets is
-    drawn again for every batch.
+    Within a document names are numbered from 0, in the order of their numbers in the set. Tokens that are names have
+    id 0 in `ids`: which id a name gets is drawn again for every batch.
     """
 
     ids: Ids  # [T]
@@ -39,7 +38,6 @@ class EncodedSplit:
     sentence_starts: Offsets  # [S + 1], in tokens
     document_sentences: Offsets  # [D + 1], in sentences
     name_starts: Offsets  # [D + 1], in names
-    numbers: Ids  # [N]
     question_ids: Ids  # [q]
     question_names: Ids  # [q]
     question_starts: Offsets  # [Q + 1], in the questions' tokens
@@ -79,8 +77,8 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
     >>> vocabulary = Vocabulary(("met", "left"), entities=8)
     >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
     >>> split = encode_split([document], vocabulary)
-    >>> split.ids.tolist(), split.names.tolist(), split.numbers.tolist()
-    ([0, 11, 0, 0, 12], [1, -1, 0, 1, -1], [2, 7])
+    >>> split.ids.tolist(), split.names.tolist(), split.name_starts.tolist()
+    ([0, 11, 0, 0, 12], [1, -1, 0, 1, -1], [0, 2])
     """
     values: dict[str, list[Ids]] = {
         field.name: [np.zeros(0, np.int32)] for field in fields(EncodedSplit) if field.type == Ids
@@ -101,7 +99,6 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
         answers = [place[f"@entity{question.answer}"] for question in document.questions]
         values["ids"].append(ids)
         values["names"].append(names)
-        values["numbers"].append(np.array(_numbers_within(entities, vocabulary.entities), np.int32))
         values["question_ids"].append(question_ids)
         values["question_names"].append(question_names)
         values["answers"].append(np.array(answers, np.int32))
@@ -124,16 +121,6 @@ def _entities_of(document: ClozeDocument) -> list[int]:
         {entity for row in rows for token in row if (entity := entity_number(token)) is not None}
         | {question.answer for question in document.questions}
     )
-
-
-def _numbers_within(entities: Sequence[int], limit: int) -> list[int]:
-    """The numbers, free ones in place of those from the limit on: which number a name has means nothing.
-
-    >>> _numbers_within([1, 700, 900], 4)
-    [1, 0, 2]
-    """
-    free = iter(sorted(set(range(limit)).difference(entities)))
-    return [number if number < limit else next(free) for number in entities]
 
 
 def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: dict[str, int]) -> tuple[Ids, Ids]:
@@ -200,18 +187,18 @@ class ClozeSet:
         return vocabulary
 
     def _build_vocabulary(self, split: str) -> Vocabulary:
-        """The words of a split's documents and questions, with an id for every number of a name."""
-        highest = ENTITIES - 1
+        """The words of a split's documents and questions, with enough ids for the names of each document."""
+        most = ENTITIES
 
         def sentences() -> Iterator[Sequence[str]]:
-            nonlocal highest
+            nonlocal most
             for document in self.documents(split):
-                highest = max(highest, max(document.names, default=0))
+                most = max(most, len(document.names))
                 yield from document.sentences
                 yield from (question.tokens for question in document.questions)
 
         counts = WordCounts(sentences())
-        return Vocabulary.build(counts, entities=highest + 1)
+        return Vocabulary.build(counts, entities=most)
 
     def encoded(self, split: str, vocabulary: Vocabulary) -> EncodedSplit:
         self.check_splits(split)

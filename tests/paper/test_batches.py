@@ -15,7 +15,7 @@ from attar.paper.cloze import ClozeDocument, Question
 from attar.paper.sets import EncodedSplit, encode_split
 from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
 
-from .cloze_strategies import FEW_WORDS, documents
+from .cloze_strategies import FEW_WORDS, documents, renumbered
 
 
 def check_drawn(sentences: list[list[int]], chosen: dict[int, int], count: int) -> None:
@@ -100,7 +100,7 @@ def with_questions(number: int) -> ClozeDocument:
 
 
 DRAWN = [document(number) for number in range(DOCUMENTS)]
-FIXED = [with_questions(number) for number in range(DOCUMENTS)]
+FIXED = [renumbered(with_questions(number)) for number in range(DOCUMENTS)]
 
 
 @pytest.fixture(scope="module")
