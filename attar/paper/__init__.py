@@ -1,4 +1,4 @@
-"""The paper's experiment, apart from everything else: cloze questions, a GRU network, training, comparison, Table 1.
+"""The paper's experiment, apart from everything else: cloze questions, networks, comparison, recall, Table 1.
 
 Read it in this order:
 
@@ -10,5 +10,7 @@ Read it in this order:
 | sets, batches            | a set's splits as flat arrays, questions drawn from them, batches of both         |
 | encoders, network        | documents into memories, questions into queries, scores of names; the saved files |
 | train, evaluate, compare | one network, its accuracy, mechanisms under the same conditions                   |
+| stories                  | made-up documents for a comparison in minutes                                     |
+| recall                   | how many pairs a memory of so many bytes recalls                                  |
 | timing, table1           | the costs of the paper's Table 1, predicted and measured                          |
 """

@@ -25,14 +25,13 @@ from torch import Tensor, nn
 from attar.errors import OptionError, writing_to
 from attar.nn.mechanisms import attention
 from attar.paper.compare import STYLES, load_pyplot
-from attar.paper.options import RARE_PAIRS, RecallOptions, whole_numbers
+from attar.paper.options import MERGED_PAIRS, RARE_PAIRS, RecallOptions, whole_numbers
 from attar.progress import Progress, ignore_progress
 
 # Pairs per training step, and documents per measurement.
 _STEP_PAIRS = 2_048
 _MEASURED = 64
-# A document of this many pairs is read in so many parts.
-MERGED_PAIRS = 64
+# Into how many parts a document of `MERGED_PAIRS` pairs is divided.
 PARTS = (4, 16, 64)
 
 
@@ -206,22 +205,15 @@ def measure_merging(
     network: Associator, options: RecallOptions, rng: torch.Generator
 ) -> Iterator[tuple[int, Merging]]:
     """Read a document in parts and merge them; subtract the last part from the document read at once."""
-    sample = draw(options, _MEASURED, min(MERGED_PAIRS, options.vocabulary), rng)
-    pairs = sample.keys.shape[1]
-    # In the order of reading, so that parts are slices.
-    sample = Sample(sample.keys, sample.values, torch.arange(pairs, device=rng.device).expand(_MEASURED, -1))
-    whole = sample.read(network)
+    sample = draw(options, _MEASURED, MERGED_PAIRS, rng)
+    whole = network.read(sample.keys, sample.values)
     for parts in PARTS:
-        width = pairs // parts
-        read = [
-            network.read(sample.keys[:, at : at + width], sample.values[:, at : at + width])
-            for at in range(0, parts * width, width)
-        ]
+        each = zip(sample.keys.chunk(parts, 1), sample.values.chunk(parts, 1), strict=True)
+        read = [network.read(keys, values) for keys, values in each]
+        kept, taken = slice(-(MERGED_PAIRS // parts)), slice(-(MERGED_PAIRS // parts), None)
         found = Merging()
         with suppress(OptionError):  # the mechanism cannot merge, or not subtract
-            found.merged = _right(network, reduce(operator.add, read), sample, slice(parts * width))
-            kept = slice((parts - 1) * width)
-            taken = slice((parts - 1) * width, parts * width)
+            found.merged = _right(network, reduce(operator.add, read), sample, slice(None))
             without = whole - read[-1]
             never = network.read(sample.keys[:, kept], sample.values[:, kept])
             found.rest = _right(network, without, sample, kept)
