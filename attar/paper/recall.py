@@ -145,7 +145,7 @@ def draw(options: RecallOptions, count: int, length: int, rng: torch.Generator) 
     return Sample(keys, values, places[shuffled(length)])
 
 
-class Merging(msgspec.Struct):
+class PartsRecall(msgspec.Struct):
     """Recall of a document read in parts, or None where the mechanism cannot do it.
 
     `merged`: of the sum of all parts. `rest`: of the other pairs, after the last part is subtracted from the document
@@ -164,7 +164,7 @@ class RecallRun(msgspec.Struct):
     size: int
     seed: int
     recall: dict[int, float]
-    merging: dict[int, Merging]
+    merging: dict[int, PartsRecall]
     seconds: float
 
 
@@ -203,7 +203,7 @@ def _right(network: Associator, memories: Any, sample: Sample, asked: slice) -> 
 
 def measure_merging(
     network: Associator, options: RecallOptions, rng: torch.Generator
-) -> Iterator[tuple[int, Merging]]:
+) -> Iterator[tuple[int, PartsRecall]]:
     """Read a document in parts and merge them; subtract the last part from the document read at once."""
     sample = draw(options, _MEASURED, MERGED_PAIRS, rng)
     whole = network.read(sample.keys, sample.values)
@@ -211,7 +211,7 @@ def measure_merging(
         each = zip(sample.keys.chunk(parts, 1), sample.values.chunk(parts, 1), strict=True)
         read = [network.read(keys, values) for keys, values in each]
         kept, taken = slice(-(MERGED_PAIRS // parts)), slice(-(MERGED_PAIRS // parts), None)
-        found = Merging()
+        found = PartsRecall()
         with suppress(OptionError):  # the mechanism cannot merge, or not subtract
             found.merged = _right(network, reduce(operator.add, read), sample, slice(None))
             without = whole - read[-1]
