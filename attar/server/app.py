@@ -63,6 +63,7 @@ _LIMIT = {"type": "integer", "minimum": 1, "maximum": routes.MAX_PAGE_SIZE, "def
 _LIST_QUERY = (
     Parameter("after", "only names after this one", {"type": "string"}),
     Parameter("limit", "at most this many documents", _LIMIT),
+    Parameter("contains", "only those whose name or title contains this, in any case", {"type": "string"}),
 )
 _FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
 _FILE_QUERY = (

@@ -7,6 +7,7 @@ that is its reply, a status and a struct, or a response.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 from typing import Any, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -22,7 +23,8 @@ import attar
 from attar import wire
 from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
-from attar.results import Change, DocumentDetails
+from attar.progress import check_stopped
+from attar.results import Change, Document, DocumentDetails
 from attar.server.costs import check_cost
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
@@ -152,14 +154,24 @@ async def search(service: Service, request: Request, body: wire.Search) -> wire.
 async def list_documents(service: Service, request: Request) -> wire.Page:
     """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
     limit = _query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
-    after = request.query_params.get("after") or None
+    after, contains = request.query_params.get("after") or None, request.query_params.get("contains", "")
     library = service.library
-    # One more than asked for shows whether there is a next page.
-    (documents, total), missing = await service.read(
-        lambda: ([*library.documents(after=after, limit=limit + 1)], len(library))
-    )
+
+    def read() -> tuple[list[Document], int]:
+        # One more than asked for shows whether there is a next page.
+        if not contains:
+            return [*library.documents(after=after, limit=limit + 1)], len(library)
+        found = filter(partial(_contains, contains.lower()), library.documents(after=after))
+        return [*islice(found, limit + 1)], len(library)
+
+    (documents, total), missing = await service.read(read)
     following = documents[limit - 1].name if len(documents) > limit else None
     return wire.Page(documents[:limit], following, total, missing)
+
+
+def _contains(wanted: str, document: Document) -> bool:
+    check_stopped()
+    return wanted in document.name.lower() or wanted in document.title.lower()
 
 
 async def show_document(service: Service, request: Request) -> DocumentDetails:

@@ -68,6 +68,18 @@ def test_a_list_has_pages(serve):
     assert (found, after) == ([["0", "1"], ["2", "3"], ["4"]], None)
 
 
+def test_a_list_may_be_of_names_and_titles_that_contain_something(serve):
+    served = serve(documents=3)
+    served.put(path_of("Letters/emma.txt"), {"text": TEXT})
+    served.put(path_of("x"), {"text": TEXT, "title": "To EMMA"})
+    page = served.get("/v1/documents", params={"contains": "Emma"}).json()
+    assert [document["name"] for document in page["documents"]] == ["Letters/emma.txt", "x"]
+    page = served.get("/v1/documents", params={"contains": "emma", "limit": 1}).json()
+    assert page["next"] == "Letters/emma.txt"
+    page = served.get("/v1/documents", params={"contains": "emma", "after": page["next"]}).json()
+    assert [document["name"] for document in page["documents"]] == ["x"]
+
+
 def test_lists_and_documents_have_the_fields_of_their_structs(served):
     page, shown = served.get("/v1/documents").json(), served.get(path_of("0")).json()
     assert set(page["documents"][0]) == set(wire.Document.__struct_fields__)

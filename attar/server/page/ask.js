@@ -3,9 +3,9 @@
 import { showAnswers } from "./answers.js";
 import { byId, element, say, working } from "./elements.js";
 import { QuestionHistory } from "./history.js";
-import { fillNames } from "./library.js";
 import { address, go } from "./routes.js";
-import { GENERAL_EXAMPLES, SAMPLES, SAMPLE_EXAMPLES } from "./samples.js";
+import { ownExamples } from "./examples.js";
+import { SAMPLES, SAMPLE_EXAMPLES } from "./samples.js";
 import { ask, putDocument, showDocument } from "./server.js";
 
 /** Start the view. */
@@ -17,6 +17,8 @@ export function startAsking({ library }) {
   let asked = null;
   // The items of each list, as they were drawn last.
   const drawn = new Map();
+  // Questions that the library's own documents answer, once they are found.
+  let examples = null;
 
   /** Show an address: ask its question, unless its answers are shown already. */
   function show({ question = "", document = "" }) {
@@ -62,14 +64,29 @@ export function startAsking({ library }) {
     byId("answered").hidden = asked === null;
     byId("opening").hidden = asked !== null;
     byId("welcome").hidden = asked !== null || !isEmpty;
-    byId("examples").hidden = asked !== null || !library.isLoaded;
     byId("examples-heading").textContent = isEmpty ? "Or try it on two sample texts" : "For example";
-    const hasSamples = isEmpty || library.shown.some(({ name }) => name in SAMPLES);
-    drawList("example-list", hasSamples ? SAMPLE_EXAMPLES : GENERAL_EXAMPLES, (question) =>
+    const offered = isEmpty || hasSamples() ? SAMPLE_EXAMPLES : (examples ?? []);
+    byId("examples").hidden = asked !== null || !library.isLoaded || !offered.length;
+    drawList("example-list", offered, (question) =>
       element("li", {}, element("button", { type: "button", onclick: () => tryOut(question) }, question)),
     );
+    if (asked === null && !isEmpty && library.isLoaded && examples === null && !hasSamples()) findExamples();
     byId("history").hidden = !past.questions.length;
     drawList("history-list", past.questions, pastQuestion);
+  }
+
+  function hasSamples() {
+    return Object.keys(SAMPLES).every((sample) => library.shown.some(({ name }) => name === sample));
+  }
+
+  async function findExamples() {
+    examples = [];
+    try {
+      examples = await ownExamples(library.shown);
+    } catch {
+      return; // the page is as useful without
+    }
+    draw();
   }
 
   /** Make the items of a list, unless they are the same as before: a click on a button that is replaced is lost. */
@@ -103,12 +120,23 @@ export function startAsking({ library }) {
     });
   }
 
-  /** Set the scope: "" is all documents, or the only one. */
+  /** Set the scope: a document, or "" for all. */
   function choose(document) {
-    const names = library.shown.map(({ name }) => name);
-    const extra = document && !names.includes(document) ? [document] : [];
-    fillNames(scope, [...extra, ...names], [["All documents", ""]]);
-    scope.value = document || (library.count === 1 && names.length === 1 ? names[0] : "");
+    scope.value = document;
+    offerNames();
+  }
+
+  /** Offer the documents that fit what is typed. */
+  async function offerNames() {
+    const typed = scope.value;
+    const found = await library.matching(typed).catch(() => []);
+    if (typed !== scope.value) return;
+    const options = found.map(({ name, title }) => {
+      const option = new Option(title && title !== name ? title : "", name);
+      option.value = name;
+      return option;
+    });
+    byId("scope-names").replaceChildren(...options);
   }
 
   form.addEventListener("submit", (event) => {
@@ -118,6 +146,7 @@ export function startAsking({ library }) {
     asked = null;
     go("ask", { question, document: scope.value });
   });
+  scope.addEventListener("input", offerNames);
   // Enter asks; a line break in a question needs the shift key.
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

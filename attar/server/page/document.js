@@ -1,16 +1,14 @@
 // One document: its text, with a phrase highlighted and scrolled to.
 
 import { byId, element, say } from "./elements.js";
-import { age, bytes, counted } from "./figures.js";
+import { age, words, written } from "./figures.js";
+import { textBlocks } from "./text.js";
 import { address, go } from "./routes.js";
 import { showDocument } from "./server.js";
 
 // Of a longer text a part is shown at first, as many characters before and after the phrase.
 const LONG = 300_000;
 const AROUND = 50_000;
-const PARAGRAPH_END = /\n[ \t\r]*\n\s*/g;
-// A line that was broken because it was full, and goes on.
-const FULL_LINE = /([^\n]{60,140})(\r?\n)(?=\S)(?![-*•–] |\d+[.)] )/g;
 
 /** Start the view; `append(name)` and `remove(name)` are called on clicks. */
 export function startDocument({ library, append, remove }) {
@@ -35,13 +33,14 @@ export function startDocument({ library, append, remove }) {
   }
 
   function draw(document) {
-    const { name, title, text, tokens, bytes: size, date, changed } = document;
+    const { name, title, text, tokens, date, changed } = document;
     byId("document-heading").textContent = title || name;
-    const known = [title && title !== name ? name : "", date ? `of ${date}` : ""].filter(Boolean);
-    const facts = [...known, counted(tokens, "token"), `${bytes(size)} of memory`, age(changed)];
+    const known = [title && title !== name ? name : "", date ? written(date) : ""].filter(Boolean);
+    const facts = [...known, words(tokens), `changed ${age(changed)}`];
     byId("document-facts").textContent = facts.join(" · ");
     byId("document-actions").replaceChildren(
       element("a", { class: "button", href: address("ask", { document: name }) }, "Ask this document"),
+      ...(text === null ? [] : [download(name, text)]),
       element("button", { type: "button", class: "quiet changes", onclick: () => append(name) }, "Append"),
       element("button", { type: "button", class: "quiet changes", onclick: () => remove(name) }, "Delete"),
     );
@@ -58,7 +57,7 @@ export function startDocument({ library, append, remove }) {
   function drawText(text, start, end, isLong) {
     const from = isLong ? Math.max(0, start - AROUND) : 0;
     const to = isLong ? Math.min(text.length, Math.max(end, start) + AROUND) : text.length;
-    body.replaceChildren(...paragraphs(text, from, to, start, end));
+    body.replaceChildren(...textBlocks(text, from, to, start, end));
     whole.hidden = !isLong;
     whole.onclick = () => {
       drawText(text, start, end, false);
@@ -96,21 +95,12 @@ function unitsOf(text, characters) {
   return units;
 }
 
-/** The paragraphs of a part of a text; what of the phrase lies in each is marked. */
-function paragraphs(text, from, to, start, end) {
-  // As long as before, so that places stay the same.
-  const flowing = text.replace(FULL_LINE, (_, line, broken) => line + " ".repeat(broken.length));
-  const made = [];
-  let at = from;
-  for (const gap of [...flowing.slice(from, to).matchAll(PARAGRAPH_END), null]) {
-    const until = gap === null ? to : from + gap.index;
-    const [low, high] = [Math.max(at, start), Math.min(until, end)];
-    const parts =
-      low < high
-        ? [flowing.slice(at, low), element("mark", {}, flowing.slice(low, high)), flowing.slice(high, until)]
-        : [flowing.slice(at, until)];
-    if (until > at) made.push(element("p", {}, ...parts));
-    at = gap === null ? to : until + gap[0].length;
-  }
-  return made;
+/** A button that saves a document's text as a file; the file that it came from is not kept. */
+function download(name, text) {
+  const save = () => {
+    const url = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+    element("a", { href: url, download: `${name.split("/").at(-1)}.txt` }).click();
+    URL.revokeObjectURL(url);
+  };
+  return element("button", { type: "button", class: "quiet", onclick: save }, "Save the text");
 }

@@ -2,7 +2,7 @@
 
 import { marked } from "./answers.js";
 import { byId, element, say, working } from "./elements.js";
-import { age, bytes, count, counted, seconds } from "./figures.js";
+import { age, bytes, count, counted, seconds, words, written } from "./figures.js";
 import { address } from "./routes.js";
 import { search, status } from "./server.js";
 
@@ -23,8 +23,7 @@ export function startDocuments({ library, append, remove }) {
   function matching() {
     const wanted = filter.value.trim().toLowerCase();
     const all = [...library.shown, ...others.filter(({ name }) => !library.leaving.has(name))];
-    const matches = ({ name, title }) =>
-      name.toLowerCase().includes(wanted) || (title ?? "").toLowerCase().includes(wanted);
+    const matches = ({ name, title }) => `${name}\n${title ?? ""}`.toLowerCase().includes(wanted);
     return wanted ? all.filter(matches) : all;
   }
 
@@ -62,11 +61,9 @@ export function startDocuments({ library, append, remove }) {
     drawFacts();
   }
 
-  function row({ name, title, tokens, bytes: size, date, changed: moment, fault }) {
+  function row({ name, title, tokens, date, changed: moment, fault }) {
     const when = element("time", { datetime: moment, title: new Date(moment).toLocaleString() }, age(moment));
-    const sizes = [...(date ? [`of ${date}`] : []), counted(tokens, "token"), `${bytes(size)} of memory`].map(
-      (text) => element("span", {}, text),
-    );
+    const sizes = [...(date ? [written(date)] : []), words(tokens)].map((text) => element("span", {}, text));
     const facts = fault ? [`damaged: ${fault}`] : [...sizes, when];
     const known = title && title !== name ? [element("span", { class: "title" }, title)] : [];
     return element(
@@ -107,9 +104,10 @@ export function startDocuments({ library, append, remove }) {
       return;
     }
     try {
-      const [names, found] = await Promise.all([library.startingWith(wanted), search(wanted)]);
+      const [named, found] = await Promise.all([library.matching(wanted), search(wanted)]);
       if (wanted !== filter.value.trim()) return;
-      others = names;
+      const known = new Set(library.documents.map(({ name }) => name));
+      others = named.filter(({ name }) => !known.has(name));
       showPassages(found, wanted);
       const shown = draw();
       byId("filter-said").textContent = `${counted(shown, "name")} match.`;

@@ -30,7 +30,21 @@ export function count(number) {
   return number.toLocaleString("en-GB");
 }
 
-/** One token, two tokens. */
+/** About how many words so many tokens are: of English, four for three words. "about 1,200 words". */
+export function words(tokens) {
+  const about = tokens * 0.75;
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(about, 1))) - 1);
+  return `about ${counted(Math.max(1, Math.round(about / unit) * unit), "word")}`;
+}
+
+/** A date as people write it: "2026-05-03" → "3 May 2026". */
+export function written(date) {
+  const moment = new Date(`${date}T00:00:00Z`);
+  if (!/^\d{4}-\d\d-\d\d$/.test(date) || Number.isNaN(moment.getTime())) return date;
+  return moment.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+}
+
+/** One word, two words. */
 export function counted(number, word) {
   return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 }

@@ -4,6 +4,8 @@ import { listDocuments } from "./server.js";
 
 // As many as the server lists at once.
 const PAGE = 1_000;
+// Names that are offered while one types.
+const MATCHES = 50;
 
 /** The list of documents; a "change" event follows each change. */
 export class Library extends EventTarget {
@@ -47,12 +49,13 @@ export class Library extends EventTarget {
     this.#take(await listDocuments(this.next, PAGE), this.documents);
   }
 
-  /** The documents whose names start with these letters, of the ones that were not loaded. */
-  async startingWith(letters) {
-    if (this.next === null) return [];
-    const { documents } = await listDocuments(justBefore(letters), 50);
-    const known = new Set(this.documents.map(({ name }) => name));
-    return documents.filter(({ name }) => name.startsWith(letters) && !known.has(name));
+  /** At most `limit` documents whose name or title contains these letters; not all of them may be loaded here. */
+  async matching(letters, limit = MATCHES) {
+    const wanted = letters.trim().toLowerCase();
+    const { documents } =
+      this.next === null || !wanted ? { documents: this.documents } : await listDocuments(null, limit, wanted);
+    const fits = ({ name, title }) => `${name}\n${title ?? ""}`.toLowerCase().includes(wanted);
+    return documents.filter((document) => !this.leaving.has(document.name) && fits(document)).slice(0, limit);
   }
 
   /** Insert or update a document, if its place is among the loaded ones. */
@@ -91,21 +94,4 @@ export class Library extends EventTarget {
   #changed() {
     this.dispatchEvent(new Event("change"));
   }
-}
-
-/** Fill a <select> with the names of documents, after `first` options; the value stays if it is still there. */
-export function fillNames(select, names, first = []) {
-  const value = select.value;
-  const options = names.map((name) => new Option(name, name));
-  select.replaceChildren(...first.map(([word, of]) => new Option(word, of)), ...options);
-  select.value = value;
-  if (select.selectedIndex < 0) select.selectedIndex = 0;
-}
-
-/** A name directly before this one: a page starts after a name, not at it. */
-function justBefore(name) {
-  const letters = [...name];
-  const last = letters.pop().codePointAt(0);
-  const before = last === 0xe000 ? 0xd7ff : last - 1;
-  return before < 0 ? letters.join("") : letters.join("") + String.fromCodePoint(before, 0x10ffff);
 }

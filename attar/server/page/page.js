@@ -7,7 +7,7 @@ import { startDeletions } from "./deletions.js";
 import { startDocument } from "./document.js";
 import { startDocuments } from "./documents.js";
 import { byId, say } from "./elements.js";
-import { counted } from "./figures.js";
+import { words } from "./figures.js";
 import { Library } from "./library.js";
 import { go, startRoutes } from "./routes.js";
 import { showDocument } from "./server.js";
@@ -32,10 +32,22 @@ startAccess({ given: again });
 load();
 // A page that the browser restores from its cache is out of date.
 addEventListener("pageshow", (event) => event.persisted && again());
+// As in many programs, "/" goes to the question.
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest?.("input, textarea, select, dialog")) return;
+  event.preventDefault();
+  if (byId("view-ask").hidden) go("ask", {});
+  setTimeout(() => byId("question").focus());
+});
 byId("skip").addEventListener("click", () => setTimeout(() => byId("question").focus()));
 
 function shown(view, values, before) {
-  if (view === "ask") asking.show(values);
+  if (view === "ask") {
+    asking.show(values);
+    // On a phone it would open the keyboard over the page.
+    if (before === null && !values.question && matchMedia("(hover: hover)").matches) byId("question").focus({ preventScroll: true });
+  }
   if (view === "documents") {
     documents.show();
     if (values.paste) pasting.open(true);
@@ -61,13 +73,13 @@ function again() {
 }
 
 function added(document) {
-  byId("library-said").textContent = `${document.name} was added: ${counted(document.tokens, "token")}.`;
+  byId("library-said").textContent = `${document.name} was added: ${words(document.tokens)}.`;
   library.put(document);
   documents.focusNear(document.name);
 }
 
 function appended(document) {
-  byId("library-said").textContent = `${document.name} has grown to ${counted(document.tokens, "token")}.`;
+  byId("library-said").textContent = `${document.name} has grown to ${words(document.tokens)}.`;
   library.put(document);
   if (!byId("view-document").hidden) go("document", { name: document.name });
 }

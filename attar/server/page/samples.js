@@ -29,11 +29,3 @@ export const SAMPLE_EXAMPLES = [
   "Who is the chairman?",
   "Why do they buy a second water tank?",
 ];
-
-/** Questions that letters, minutes and contracts often answer. */
-export const GENERAL_EXAMPLES = [
-  "Who is it from?",
-  "When is the next meeting?",
-  "How much does it cost?",
-  "What was agreed?",
-];

@@ -1,6 +1,9 @@
 // The HTTP API as functions; errors are one line in plain words.
 
 const TOKEN = "attar.token";
+// Milliseconds between the first and the last looks at a job.
+const FIRST_LOOK = 100;
+const LAST_LOOK = 1_000;
 
 /** An error of a request: a message, and the status if there was a reply. */
 export class Problem extends Error {
@@ -21,9 +24,11 @@ export function keepToken(given) {
   else sessionStorage.removeItem(TOKEN);
 }
 
-export function listDocuments(after, limit) {
+/** Documents in the order of their names; with `contains`, those whose name or title contains it. */
+export function listDocuments(after, limit, contains = "") {
   const asked = new URLSearchParams({ limit });
   if (after !== null) asked.set("after", after);
+  if (contains) asked.set("contains", contains);
   return call("GET", `v1/documents?${asked}`);
 }
 
@@ -34,16 +39,41 @@ export async function showDocument(name) {
 
 /** Add a document; another text of that name is refused with 409 unless this one may `replace` it. */
 export async function putDocument(name, text, replace) {
-  return call("PUT", pathOf(name), { text, replace });
+  return finished(await call("PUT", pathOf(name), { text, replace }));
 }
 
 export async function appendTo(name, text) {
-  return call("POST", `${pathOf(name)}/append`, { text });
+  return finished(await call("POST", `${pathOf(name)}/append`, { text }));
+}
+
+/** A reply; one that is a job, because the text is long, when that has ended. `told(job)` is called as it goes. */
+async function finished(reply, told = () => {}) {
+  let job = reply;
+  for (let pause = FIRST_LOOK; isUnfinished(job); pause = Math.min(pause * 1.3, LAST_LOOK)) {
+    told(job);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    job = await call("GET", `v1/jobs/${job.id}`);
+  }
+  if (job.problem) throw problemOf(job.problem.status, job.problem, null);
+  if (job.state === "cancelled") throw new Problem("Cancelled.");
+  return job;
+}
+
+const isUnfinished = ({ state }) => state === "waiting" || state === "running";
+
+/** Stop a job. */
+export function cancelJob(id) {
+  return call("DELETE", `v1/jobs/${id}`);
 }
 
 /** Remove a document; `leaving` lets the request outlive the page. */
 export async function removeDocument(name, leaving = false) {
   return call("DELETE", pathOf(name), undefined, { keepalive: leaving });
+}
+
+/** The answers to many questions to all documents. */
+export async function askMany(questions) {
+  return (await call("POST", "v1/ask", { questions, top: 1 })).results;
 }
 
 /** Answers from one document, or from all if it is null. */
@@ -61,12 +91,18 @@ export function status() {
   return call("GET", "v1/status", undefined, {}, false);
 }
 
-/** Send a file; `sent(share)` is called as it goes. Not by `fetch`, which tells nothing about its progress. */
-export function sendFile(file, replace, sent) {
+/** Send a file, which becomes a job: `sent(share)` is called as it goes, `told(job)` while the server reads it. */
+export async function sendFile(file, replace, sent, told) {
+  return (await finished(await sendBytes(file, replace, sent), told)).changes ?? [];
+}
+
+// Not by `fetch`, which tells nothing about its progress.
+function sendBytes(file, replace, sent) {
   const query = new URLSearchParams({ name: file.name, replace: replace ? 1 : 0 });
   const request = new XMLHttpRequest();
   request.open("POST", new URL(`v1/files?${query}`, document.baseURI));
   request.setRequestHeader("Content-Type", "application/octet-stream");
+  request.setRequestHeader("Prefer", "respond-async");
   if (token()) request.setRequestHeader("Authorization", `Bearer ${token()}`);
   request.upload.addEventListener("progress", ({ loaded, total }) => sent(total ? loaded / total : 1));
   return new Promise((resolve, reject) => {
@@ -74,7 +110,7 @@ export function sendFile(file, replace, sent) {
     request.addEventListener("load", () => {
       const { status, responseText } = request;
       const reply = parsed(request.getResponseHeader("Content-Type"), responseText);
-      if (status >= 200 && status < 300) resolve(reply.changes);
+      if (status >= 200 && status < 300) resolve(reply);
       else reject(problemOf(status, reply, request.getResponseHeader("Retry-After")));
     });
     request.send(file);

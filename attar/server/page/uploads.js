@@ -1,9 +1,9 @@
 // Files that are chosen, or dropped anywhere on the page: sent one after the other, each with its progress.
 
 import { byId, element } from "./elements.js";
-import { bytes, counted } from "./figures.js";
+import { bytes, counted, wholePercent } from "./figures.js";
 import { address } from "./routes.js";
-import { Problem, sendFile } from "./server.js";
+import { Problem, cancelJob, sendFile } from "./server.js";
 
 /** Start; `started()` is called when files were given, `added(name)` after each new or changed document. */
 export function startUploads({ started, added }) {
@@ -57,17 +57,27 @@ export function startUploads({ started, added }) {
     state.textContent = "Sending";
     try {
       if (file.isFolder) throw new Problem("This is a folder. Drop the files in it instead.");
-      const changes = await sendFile(file, replace, (share) => {
+      const showShare = (word, share) => {
         bar.value = share;
-        // The server reads a file after it has all of it.
-        state.textContent = share < 1 ? `Sending, ${Math.round(share * 100)} %` : "Reading";
-      });
+        state.textContent = share > 0 && share < 1 ? `${word}, ${wholePercent(share)}` : word;
+      };
+      const changes = await sendFile(
+        file,
+        replace,
+        (share) => showShare("Sending", share),
+        ({ id, state: now, done = 0, total = 0 }) => {
+          if (!actions.children.length) actions.append(button("Cancel", () => cancelJob(id)));
+          showShare(now === "waiting" ? "Waiting" : "Reading", total ? done / total : 0);
+        },
+      );
+      actions.replaceChildren();
       item.className = "done";
       state.textContent = summary(changes);
       if (changes.length === 1) actions.append(link("Open", "document", changes[0].name));
       for (const { name } of changes) await added(name);
     } catch (fault) {
       item.className = "failed";
+      actions.replaceChildren();
       state.textContent = fault.message;
       const again = (replaces) => () => {
         all += 1;

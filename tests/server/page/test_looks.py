@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.nightly
 
 BINARY = bytes(range(256)) * 8
-SIZES = {390: 844, 820: 1100, 1280: 900}
+SIZES = {360: 780, 820: 1100, 1440: 900}
 # The colours of each text that is shown, and of what lies behind it.
 CONTRASTS = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -80,10 +80,10 @@ VIEWS = {each.__name__: each for each in (answer, absent, document, documents)}
 
 
 # Colours do not depend on the width, except where a narrow page arranges itself in another way.
-@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (820, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "theme"), [(360, "light"), (360, "dark"), (820, "dark"), (1440, "light")])
 def test_every_view_is_readable_and_fits(demo_server, open_page, picture, width, theme):
     size = {"width": width, "height": SIZES[width]}
-    options = {"is_mobile": True, "has_touch": True} if width == 390 else {}
+    options = {"is_mobile": True, "has_touch": True} if width == 360 else {}
     for name, show in VIEWS.items():
         page = open_page(demo_server, color_scheme=theme, viewport=size, **options)
         expect(page.locator("#examples")).to_be_visible()
@@ -94,6 +94,54 @@ def test_every_view_is_readable_and_fits(demo_server, open_page, picture, width,
         picture(page, f"{name}-{width}-{theme}")
         if name == "documents":
             page.get_by_role("button", name="Undo").click()
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 120, "A rather long name of a report " * 4], ids=["one word", "words"]
+)
+def test_a_long_name_pushes_nothing_off_the_screen(server, open_page, name):
+    server.put(name.strip(), "The rent is 740 euros a month.")
+    page = open_page(server, viewport={"width": 360, "height": 780}, is_mobile=True, has_touch=True)
+    page.get_by_label("Where to look").fill(name.strip())
+    expect(page.get_by_role("button", name="Ask", exact=True)).to_be_in_viewport(ratio=1)
+    answer(page)
+    assert page.evaluate(NARROW)
+    page.locator("#best a").click()
+    expect(page.locator("#document-heading")).to_be_visible()
+    assert page.evaluate(NARROW)
+    page.get_by_role("tab", name="Documents").click()
+    expect(page.locator("#document-list .name")).to_be_visible()
+    assert page.evaluate(NARROW)
+
+
+def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
+    page = open_page(demo_server, "/docs", viewport={"width": 360, "height": 780})
+    expect(page.locator(".operation")).to_have_count(17)
+    asking = page.locator("#ask")
+    asking.locator("summary").click()
+    asking.get_by_label("Body").fill('{"document": "letter", "question": "How much is the rent?"}')
+    asking.get_by_role("button", name="Send").click()
+    expect(asking.locator("pre")).to_contain_text("200")
+    expect(asking.locator("pre")).to_contain_text('"text": "740 euros"')
+    files = page.locator("#addFiles")
+    files.locator("summary").click()
+    files.get_by_label("Files").set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"Ann met Bob."}
+    )
+    files.get_by_role("button", name="Send").click()
+    expect(files.locator("pre")).to_contain_text('"change": "added"')
+    assert page.evaluate(NARROW)
+    assert page.evaluate(NAMELESS) == []
+
+
+def test_a_library_that_cannot_be_changed_offers_no_changes(demo_server, open_page):
+    page = open_page(demo_server, "/healthz")
+    told = demo_server.call("GET", "status")
+    page.route("**/v1/status", lambda route: route.fulfill(json=told | {"read_only": True}))
+    page.goto(f"{demo_server.address}/#documents")
+    expect(page.locator("#document-list .name")).to_have_count(2)
+    expect(page.locator(".adding")).to_be_hidden()
+    expect(page.get_by_role("button", name="Delete letter")).to_be_hidden()
 
 
 def test_the_theme_is_the_systems_at_first(server, open_page):
