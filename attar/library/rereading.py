@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError, quoted
 from attar.library.adding import cut_to_budget
+from attar.library.drafts import encode_texts
+from attar.library.searching import make_signer
 from attar.progress import Progress
 from attar.reader.folders import ReaderFolder
 from attar.results import Refit, Reread
@@ -72,7 +74,8 @@ def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress)
             return Reread(fingerprint, len(store), 0)
         check_texts(store)
         with Store.open(folder / fingerprint, reader=fingerprint) as staged:
-            work = _Rereading(store, staged, _loaded(reader), progress)
+            new = _loaded(reader)
+            work = _Rereading(store, staged, new, make_signer(None, new), progress)
             for _ in range(_PASSES):
                 if work.catch_up() <= _FEW:
                     break
@@ -129,11 +132,12 @@ def _clean(store: Store, folder: Path, fingerprint: str) -> None:
 
 @dataclass
 class _Rereading:
-    """Stages the memories of a store's documents."""
+    """Stages the memories and signatures of a store's documents."""
 
     store: Store
     staged: Store
     reader: "Reader"
+    signer: Signer | None
     progress: Progress
     read: int = 0
 
@@ -174,12 +178,21 @@ class _Rereading:
             if len(batch) == 1:
                 self.progress("rereading", done + batch[0].tokens * now // max(of, 1), total)
 
-        memories = self.reader.read_many(texts, progress=part)
+        signer = self.signer
+        read = encode_texts(self.reader, None if signer is None else signer.projection, texts, progress=part)
         with self.staged.transaction() as changes:
-            for record, memory in zip(records, memories, strict=True):
-                applied, budget = source_version(record.entry), record.entry.budget
-                memory = cut_to_budget(memory, budget)
-                staged = Record.of(record.name, memory, digest=record.entry.digest, applied=applied)
+            if signer is not None and changes.signatures.statistics is None:
+                changes.put_statistics(signer.statistics.data)
+            for record, encoded in zip(records, read, strict=True):
+                memory, sums = cut_to_budget(encoded.memory, record.entry.budget), encoded.sums
+                signature = None if signer is None or sums is None else signer.record(sums, text_kept=True)
+                staged = Record.of(
+                    record.name,
+                    memory,
+                    digest=record.entry.digest,
+                    applied=source_version(record.entry),
+                    signature=signature,
+                )
                 changes.put(staged, reader=memory.reader, replacing=changes.find(record.name))
 
 

@@ -50,6 +50,18 @@ class SearchState:
         return lines
 
 
+def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
+    """Makes signatures with the statistics of a store, or else the reader's own; None without any that fit."""
+    if stored is not None:
+        statistics: Statistics | None = Statistics.from_bytes(stored)
+    else:
+        statistics = default_statistics(reader.fingerprint, reader.folder)
+    encoder = reader.options.encoder
+    if statistics is None or not statistics.fit_states(encoder.size, encoder.vocabulary):
+        return None
+    return Signer.of(reader, statistics)
+
+
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
@@ -137,22 +149,12 @@ class Searching:
             stored = now.signatures.statistics_digest
             with self._lock:
                 if self._signer is None or self._signer.reader is not reader or stored != self._known:
-                    self._signer = self._make_signer(now.signatures.statistics, reader)
+                    self._signer = make_signer(now.signatures.statistics, reader)
                     self._known = stored
                 return self._signer
         except FormatError as fault:
             remedy = "fit them again: attar store refit STORE"
             raise OptionError("the library's statistics for search are damaged", remedy) from fault
-
-    def _make_signer(self, stored: bytes | None, reader: "Reader") -> Signer | None:
-        if stored is not None:
-            statistics: Statistics | None = Statistics.from_bytes(stored)
-        else:
-            statistics = default_statistics(reader.fingerprint, reader.folder)
-        encoder = reader.options.encoder
-        if statistics is None or not statistics.fit_states(encoder.size, encoder.vocabulary):
-            return None
-        return Signer.of(reader, statistics)
 
     def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
         """Signature bytes for this transaction; also writes the statistics if the store has none."""

@@ -36,7 +36,14 @@ from attar.store.records import (
     write_header,
 )
 from attar.store.salvage import page_faults
-from attar.store.signatures import SEARCH_KINDS, check_search_value, forget_signatures
+from attar.store.signatures import (
+    SEARCH_KINDS,
+    STATISTICS_KEY,
+    check_search_value,
+    forget_signatures,
+    stamped,
+    statistics_value,
+)
 from attar.store.transactions import Reading, Snapshot, header_of
 
 if TYPE_CHECKING:
@@ -229,6 +236,11 @@ def _replace_all(
     memories: Snapshot,
 ) -> Header:
     before = header_of(transaction, environment)
+    # They are of the former reader; those of the new one were staged with its memories.
+    forget_signatures(transaction)
+    statistics = memories.signatures.statistics
+    if statistics is not None:
+        transaction.put(STATISTICS_KEY, statistics_value(statistics))
     header, moment = Header(reader=reader, created=before.created), now()
     for key in [key for key, _ in values_of(transaction, b"f")]:
         entry = read_entry(transaction.get(b"f" + key), name_in(key))
@@ -242,10 +254,11 @@ def _replace_all(
         )
         transaction.put(b"f" + key, write_entry(entry))
         transaction.put(b"m" + key, memories.memory_data(staged))
+        signature = memories.signature(staged)
+        if signature is not None:
+            transaction.put(b"s" + key, stamped(entry.changed, signature))
         header = header.plus(entry)
     transaction.put(HEADER_KEY, write_header(header))
-    # Made again from the texts when they are needed: they are of the former reader.
-    forget_signatures(transaction)
     return header
 
 

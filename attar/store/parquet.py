@@ -1,6 +1,7 @@
 """A store's documents as a Parquet file: one row per document, written and read as a stream, byte for byte."""
 
 import contextlib
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -56,10 +57,11 @@ _FIELDS = (
 
 
 class ExportInfo(msgspec.Struct, frozen=True):
-    """What an exported file says of itself."""
+    """What an exported file says of itself; `statistics` are what the signatures in it were made with."""
 
     version: int
     reader: str | None
+    statistics: bytes | None = None
 
 
 def _parquet() -> Any:
@@ -89,6 +91,7 @@ def _schema(info: ExportInfo) -> "pa.Schema":
         "budget": pa.int64(),
         "memory": pa.large_binary(),
         "text": pa.large_string(),
+        "signature": pa.binary(),
     }
     return pa.schema(columns, metadata={"attar": msgspec.json.encode(info)})
 
@@ -98,7 +101,7 @@ def _table(records: list[Record], schema: "pa.Schema") -> "pa.Table":
 
     rows = [
         {field: getattr(record.entry, field) for field in _FIELDS}
-        | {"memory": record.memory_data, "text": record.text}
+        | {"memory": record.memory_data, "text": record.text, "signature": record.signature}
         for record in records
     ]
     return pa.Table.from_pylist(rows, schema=schema)
@@ -117,7 +120,8 @@ def _record(row: dict[str, Any], path: Path) -> Record:
             text_bytes=None if text_data is None else len(text_data),
         )
         entry = msgspec.convert(msgspec.structs.astuple(entry), DocumentEntry, builtin_types=(bytes,))
-        record = Record(entry, memory_data, text_data)
+        signature = msgspec.convert(row["signature"], bytes | None, builtin_types=(bytes,))
+        record = Record(entry, memory_data, text_data, signature)
         check_record(record, None)
     except msgspec.ValidationError as fault:
         fields = DocumentEntry.__struct_fields__
@@ -142,7 +146,7 @@ def export_store(
     count, path = 0, Path(path)
     with store_errors(path), atomic_file(path) as partial, store.snapshot() as snapshot:
         header = snapshot.header
-        schema = _schema(ExportInfo(VERSION, header.reader))
+        schema = _schema(ExportInfo(VERSION, header.reader, snapshot.signatures.statistics))
         with parquet.ParquetWriter(partial, schema, compression="zstd") as file:
             for group in _groups(_readable(snapshot, on_fault)):
                 file.write_table(_table(group, schema))
@@ -198,8 +202,20 @@ def import_store(
             raise ReaderMismatchError(f"export {path} has memories {readers}", "import it into another store")
         for group in _groups(_records(file, path, max_bytes)):
             with store.transaction() as changes:
-                count += sum(_write(changes, record, replace) for record in group)
+                signed = _take_statistics(changes, info.statistics)
+                for record in group:
+                    kept = record if signed else dataclasses.replace(record, signature=None)
+                    count += _write(changes, kept, replace)
     return count
+
+
+def _take_statistics(changes: Transaction, exported: bytes | None) -> bool:
+    """Whether the signatures of an export fit a store, whose statistics they become if it has none and is empty."""
+    stored = changes.signatures.statistics
+    if stored is None and exported is not None and not changes.header.documents:
+        changes.put_statistics(exported)
+        return True
+    return stored is not None and stored == exported
 
 
 def _write(changes: Transaction, record: Record, replace: bool) -> bool:

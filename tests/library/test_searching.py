@@ -7,8 +7,10 @@ from attar.errors import OptionError
 from attar.library.library import Library
 from attar.library.searching import SearchState
 from attar.reader.reader import Reader
-from attar.search.signatures import SignatureRecord
+from attar.search.signatures import SignatureRecord, Signer
+from attar.store.parquet import export_store, import_store
 from attar.store.signatures import STATISTICS_KEY
+from attar.store.store import Store
 
 from .conftest import damage
 
@@ -48,6 +50,48 @@ def without_signature(library, *names):
                 reader=library.reader.fingerprint,
                 replacing=entry,
             )
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """Fails where a text is read only for its signature."""
+
+    def fail(signer, text):
+        raise AssertionError("the signature is there")
+
+    monkeypatch.setattr(Signer, "sums", fail)
+
+
+@pytest.mark.usefixtures("unread")
+class TestSignaturesStay:
+    def test_in_an_export_that_is_imported(self, library, reader, tmp_path):
+        export_store(library.store, tmp_path / "export.parquet")
+        with Store.open(tmp_path / "restored") as store:
+            assert import_store(store, tmp_path / "export.parquet") == len(TEXTS)
+            assert list(store.check()) == []
+        with Library(tmp_path / "restored", reader, read_only=True) as restored:
+            assert restored.search("tea") == library.search("tea")
+
+    def test_when_a_library_moves_to_another_reader(self, library, make_reader, tmp_path):
+        other = make_reader(7)
+        library.reread(other)
+        assert list(library.store.check()) == []
+        with Library(tmp_path / "afresh", other) as afresh:
+            afresh.add_many(TEXTS.items())
+            assert library.search("tea") == afresh.search("tea")
+            for name in TEXTS:
+                assert record(library, name) == record(afresh, name)
+
+
+def test_signatures_of_an_export_with_other_statistics_are_made_again(library, reader, tmp_path):
+    export_store(library.store, tmp_path / "export.parquet")
+    with Library(tmp_path / "second", reader) as second:
+        second.add("mine", NEW)
+        second.refit()
+        import_store(second.store, tmp_path / "export.parquet")
+        assert record(second, "tea") is None
+        assert set(found(second, "tea")) == {*TEXTS, "mine"}
+        assert record(second, "tea") is not None
 
 
 def test_removed_and_replaced_documents_are_never_found(library):

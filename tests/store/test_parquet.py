@@ -150,6 +150,7 @@ ODD_COLUMNS = {
     "a digest of another text": ("digest", [b"d" * 32, b"", b"", b""], "digest of 'a.nb/c'"),
     "a memory that is missing": ("memory", [None] * 4, "Expected `bytes`, got `null`"),
     "a memory that is text": ("memory", ["Attr"] * 4, "Expected `bytes`, got `str`"),
+    "a signature that is a number": ("signature", [7] * 4, "Expected `bytes \\| null`, got `int`"),
     "times that are text": ("created", ["now"] * 4, "is damaged; export it again"),
     "a time of the year 300,000": ("created", [2**53 * 1000] * 4, "Expected `int` <= .* at `created`"),
 }
