@@ -7,6 +7,7 @@ from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.nn.mechanisms.linear import DecayedAttention, GatedAttention, LinearAttention
 from attar.nn.memories import Memories
+from attar.nn.memory_attention import MemoryAttention
 from attar.nn.phrases import PhraseNetwork
 from attar.nn.transformer import Transformer
 
@@ -18,6 +19,7 @@ __all__ = [
     "LinearAttention",
     "Mechanism",
     "Memories",
+    "MemoryAttention",
     "NamedAttention",
     "NoAttention",
     "PhraseNetwork",

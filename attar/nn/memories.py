@@ -130,7 +130,9 @@ class Memories:
             raise ShapeError(f"prepare: document {empty} is empty and has no ridge", "leave it out")
         k = self.state.shape[-2]
         solved = ridge_solution(self.state.view(-1, k, self.state.shape[-1]), ridge=self.ridge)
-        return dataclasses.replace(self, prepared=solved.view(*self.state.shape[:-1], -1))
+        # Row by row, as other memories are: the solver's columns take lookups a fifth longer.
+        rows = solved.contiguous().view(*self.state.shape[:-1], solved.shape[2])
+        return dataclasses.replace(self, prepared=rows)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Memories":
         """The same on another device, or with its matrices in another dtype.

@@ -90,29 +90,27 @@ def _in_chunks(
     first = torch.zeros_like(k[:, 0].mT @ v[:, 0]) if initial is None else initial
     if alpha is None:
         scores = scores.tril()
-        before = torch.cat([first[:, None], k[:, :-1].mT @ v[:, :-1]], 1).cumsum(1)
+        before = _sums_before(first, k[:, :-1].mT @ v[:, :-1], None)
     else:
         alpha = torch.nn.functional.pad(alpha, (0, missing), value=1.0).view(batch, chunks, CHUNK)
         # ∏_{s<u≤t} α_u as a running product down each column: α = 0 and α < 0 are allowed.
         below = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=k.device).tril(-1)
         scores = scores * torch.where(below, alpha[..., :, None], 1).cumprod(2).tril()
-        before = _decayed_sums(first, k, v, alpha)
+        after, kept = decay_after(alpha.flatten(0, 1))
+        written = (k * after.view(alpha.shape)[..., None]).mT @ v
+        before = _sums_before(first, written[:, :-1], kept.view(batch, chunks))
         q = q * alpha.cumprod(2)[..., None]
     return (q @ before + scores @ v).flatten(1, 2)[:, :n]
 
 
-def _decayed_sums(
-    first: Float[Tensor, "B k d"],
-    k: Float[Tensor, "B c n k"],
-    v: Float[Tensor, "B c n d"],
-    alpha: Float[Tensor, "B c n"],
-) -> Float[Tensor, "B c k d"]:
-    """The memory before each chunk."""
-    after, kept = decay_after(alpha.flatten(0, 1))
-    written = (k * after.view(alpha.shape)[..., None]).mT @ v
+def _sums_before(
+    first: Float[Tensor, "B k d"], written: Float[Tensor, "B c k d"], kept: Float[Tensor, "B more"] | None
+) -> Float[Tensor, "B more k d"]:
+    """The memory before each chunk; a loop, which takes half the time of a cumulative sum."""
     memories = [first]
-    for share, chunk in zip(kept.view(alpha.shape[:2]).unbind(1)[:-1], written.unbind(1)[:-1], strict=True):
-        memories.append(torch.addcmul(chunk, memories[-1], share[:, None, None]))
+    for chunk, new in enumerate(written.unbind(1)):
+        last = memories[-1]
+        memories.append(last + new if kept is None else torch.addcmul(new, last, kept[:, chunk, None, None]))
     return torch.stack(memories, 1)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
+from attar.errors import DeviceError, DtypeError, OptionError, ShapeError, UnknownDocumentError
 from attar.ops import bank as banks
 from attar.ops.bank import MemoryBank, _fold_order
 
@@ -143,7 +143,7 @@ def test_writing_nothing_changes_nothing(device):
 def test_programs_with_several_queries_each_give_the_product(programs, device, monkeypatch):
     from attar.ops.triton import bank as kernels
 
-    monkeypatch.setattr(kernels, "PROGRAMS", programs)
+    monkeypatch.setitem(kernels.LAUNCHES, 2, kernels.LAUNCHES[2]._replace(programs=programs))
     bank = bank_of(memories_for(3, 6, device), backend="triton")
     documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
     assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
@@ -242,7 +242,7 @@ MISTAKES = {
     ),
     "numbers with fractions": (
         lambda bank, q: bank.lookup(torch.tensor([0.0, 1.0]), q),
-        (ShapeError, r"documents: expected a tensor of whole numbers \[D\]"),
+        (ShapeError, r"documents: expected names, or a tensor of whole numbers \[D\]"),
     ),
     "numbers in a list": (lambda bank, q: bank.lookup([0, 1], q), (ShapeError, r"got list")),
     "a table of numbers": (lambda bank, q: bank.lookup(NUMBERS[None], q), (ShapeError, r"got \[1, 2\]")),
@@ -251,9 +251,25 @@ MISTAKES = {
         lambda bank, q: bank.write(NUMBERS[0], torch.zeros(1, 5, 5)),
         (ShapeError, r"documents"),
     ),
+    "a memory that is not symmetric": (
+        lambda bank, q: bank.write(NUMBERS, torch.arange(50.0).view(2, 5, 5)),
+        (ShapeError, r"memories: expected a symmetric matrix, got one that is not; declare keys by values"),
+    ),
+    "a name that is not there": (
+        lambda bank, q: bank.lookup(["emma", "emma"], q),
+        (UnknownDocumentError, r"there is no document 'emma'"),
+    ),
+    "more names than room": (
+        lambda bank, q: bank.write(list("abcde"), torch.zeros(5, 5, 5)),
+        (OptionError, r"MemoryBank: expected at most 4 documents, got 0 and 5 more; make a larger bank"),
+    ),
+    "names after numbers": (
+        lambda bank, q: bank.write(NUMBERS, torch.zeros(2, 5, 5)) or bank.write(["a"], torch.zeros(1, 5, 5)),
+        (OptionError, r"a bank that was filled by indices has no place for new names; give indices"),
+    ),
     "a mask in place of numbers": (
         lambda bank, q: bank.lookup(torch.tensor([True, False]), q),
-        (ShapeError, r"documents: expected a tensor of whole numbers"),
+        (ShapeError, r"documents: expected names, or a tensor of whole numbers"),
     ),
     "queries of another size": (
         lambda bank, q: bank.lookup(NUMBERS, q[:, :4]),

@@ -222,6 +222,18 @@ class MatrixMechanism(Mechanism):
         self.check_own(memories)
         return self.read(memories.state, memories.tokens, queries)
 
+    def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
+        """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
+        self.check_own(memories)
+        if self.ridge and memories.prepared is None:
+            raise OptionError(
+                "matrices: the memories of a ridge are not prepared", "call memories.prepare() first"
+            )
+        state = memories.state if memories.prepared is None else memories.prepared
+        if self.scale is None:
+            return state
+        return state / self._divisor(memories.tokens[:, None], state.dtype).view(-1, *[1] * (state.ndim - 1))
+
     def lookup_along(
         self,
         hidden: States,

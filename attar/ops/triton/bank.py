@@ -1,4 +1,6 @@
-"""Lookups in a bank of folded memories: each value of a memory is read once."""
+"""Lookups in a bank: each value of a memory is read once. The layouts are those of `attar.ops.bank`."""
+
+from typing import NamedTuple
 
 import torch
 import triton
@@ -7,27 +9,83 @@ from torch import Tensor
 
 from attar.ops.triton import Maybe, alignment
 
-# Programs of one warp that fill a large GPU, and memories that each loads ahead; measured on an H200 at k = 128.
-PROGRAMS, AHEAD = 132 * 8, 2
+
+class Launch(NamedTuple):
+    """How a kernel is launched: programs that fill a large GPU, memories that each loads ahead, values per warp."""
+
+    programs: int
+    ahead: int
+    values_per_warp: int
+
+
+# By the bytes of a value; `python -m benchmarks.ops_gpu --only tune` compares others on an H200.
+LAUNCHES = {1: Launch(132 * 8, 2, 8192), 2: Launch(132 * 8, 2, 8192), 4: Launch(132 * 8, 2, 8192)}
 
 
 def lookup(values: Tensor, scales: Maybe, documents: Tensor, queries: Tensor) -> Tensor:
-    """C q `[Q, k]` for each pair; the layout is that of `attar.ops.bank`, whose k is even."""
+    """C q `[Q, k]` for each pair of a folded symmetric memory, whose k is even, and a query."""
     count, k = queries.shape
     queries = queries.contiguous()
     readouts = torch.empty(count, k, dtype=torch.float32, device=queries.device)
     if count:
         tile = max(2, triton.next_power_of_2(k // 2))
-        aligned = alignment(k // 2)
-        lookup_kernel[(min(count, PROGRAMS),)](
+        aligned, launch = alignment(k // 2), LAUNCHES[values.element_size()]
+        lookup_kernel[(min(count, launch.programs),)](
             *(values, scales, documents, queries, readouts, count, k // 2 // aligned, values.shape[1]),
             SCALED=scales is not None,
             ALIGNED=aligned,
             M=tile,
-            AHEAD=AHEAD,
-            num_warps=max(1, tile // 64),
+            AHEAD=launch.ahead,
+            num_warps=_warps(2 * tile * tile, launch),
         )
     return readouts
+
+
+def lookup_pairs(values: Tensor, scales: Maybe, documents: Tensor, queries: Tensor) -> Tensor:
+    """Cᵀ q `[Q, d]` for each pair of a memory `[k, d]`, row by row, and a query."""
+    count, k = queries.shape
+    d = values.shape[1] // k
+    queries = queries.contiguous()
+    readouts = torch.empty(count, d, dtype=torch.float32, device=queries.device)
+    if count:
+        K, aligned, launch = triton.next_power_of_2(k), alignment(d), LAUNCHES[values.element_size()]
+        # A tile of 8,192 values at most; a wide memory is read in several.
+        D = min(max(1, triton.next_power_of_2(d)), max(16, 8192 // K))
+        grid = (min(count, launch.programs), triton.cdiv(d, D))
+        pairs_kernel[grid](
+            *(values, scales, documents, queries, readouts, count, k, d // aligned),
+            SCALED=scales is not None,
+            ALIGNED=aligned,
+            K=K,
+            D=D,
+            AHEAD=launch.ahead,
+            num_warps=_warps(K * D, launch),
+        )
+    return readouts
+
+
+def _warps(values: int, launch: Launch) -> int:
+    """The warps of a program that holds so many values; a power of two up to 8."""
+    return int(min(8, max(1, triton.next_power_of_2(values // launch.values_per_warp))))
+
+
+@triton.jit
+def pairs_kernel(
+    values, scales, documents, queries, readouts, count, k, d,
+    SCALED: tl.constexpr, ALIGNED: tl.constexpr, K: tl.constexpr, D: tl.constexpr, AHEAD: tl.constexpr,
+):  # fmt: skip
+    """Σ_i q_i C_ij for some of the columns j; a row's scale goes to its query's value, once for all columns."""
+    d = d * ALIGNED
+    i = tl.arange(0, K)
+    j = tl.program_id(1) * D + tl.arange(0, D)
+    inside = (i[:, None] < k) & (j[None, :] < d)
+    for row in tl.range(tl.program_id(0), count, tl.num_programs(0), num_stages=AHEAD):
+        document = tl.load(documents + row).to(tl.int64)
+        matrix = tl.load(values + document * k * d + i[:, None] * d + j[None, :], inside, 0.0).to(tl.float32)
+        query = tl.load(queries + tl.cast(row, tl.int64) * k + i, i < k, 0.0).to(tl.float32)
+        if SCALED:
+            query *= tl.load(scales + document * k + i, i < k, 0.0).to(tl.float32) / 127
+        tl.store(readouts + tl.cast(row, tl.int64) * d + j, tl.sum(matrix * query[:, None], 0), j < d)
 
 
 @triton.jit
