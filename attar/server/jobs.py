@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,8 @@ _KEPT = 600.0
 _MOST_KEPT = 256
 # Seconds between two writes of a job's progress, and between two looks at whether another process cancelled it.
 _PERIOD = 0.2
+# The priority of the thread that works on jobs, as in the command nice.
+_NICENESS = 10
 # The suffixes of a job's file, and of the one that cancels it.
 _UNFINISHED = "job"
 _ENDED = "ended"
@@ -112,7 +115,7 @@ class Jobs:
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs", initializer=_yield_to_questions)
         self._lock = threading.Lock()
         self._unfinished = 0
         self.is_closing = False
@@ -227,6 +230,13 @@ def _groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
         group.append(draft)
     if group:
         yield group
+
+
+def _yield_to_questions() -> None:
+    """Let the threads that answer have the processor first; Linux has a priority for each thread."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _changed(path: Path) -> float:
