@@ -198,7 +198,7 @@ def recall(
 
     attar paper recall --out recall
 
-    attar paper recall --out rare --task rare --sizes 32 --lengths 64,256
+    attar paper recall --out rare --task rare --sizes 64 --lengths 32,128,512 --vocabulary 64
     """
     from attar.paper.recall import recall, recall_tables
     from attar.paper.table1 import choose_device

@@ -19,7 +19,7 @@ RECALL_MECHANISMS = (
     *("keyed", "keyed-ridge", "delta", "gated-delta"),
 )
 # Pairs that are read once, and pairs of a document that is read in parts.
-RARE_PAIRS = 16
+RARE_PAIRS = 8
 MERGED_PAIRS = 64
 ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
 _LARGEST_SIZE = 2**20
@@ -124,7 +124,7 @@ class RecallOptions:
     seeds: int = option(3, "Runs per mechanism and size, each with another seed.", min=1)
     steps: int = option(600, "Training steps, each on documents of one length, in turns.", min=1)
     lr: float = option(1e-2, "Peak learning rate of Adam.")
-    vocabulary: int = option(1_024, "Number of different keys, and of different values.", min=MERGED_PAIRS)
+    vocabulary: int = option(512, "Number of different keys, and of different values.", min=MERGED_PAIRS)
 
     def __post_init__(self) -> None:
         check_ranges(self)

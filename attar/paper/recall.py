@@ -321,7 +321,7 @@ def recall_tables(report: RecallReport) -> str:
 
 def _share(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
-    return f"{fmean(known):.3f}" if known else "–"
+    return f"{round(fmean(known), 3) + 0:.3f}" if known else "–"  # + 0: no -0.000
 
 
 def draw_recall(report: RecallReport, file: Path) -> None:
