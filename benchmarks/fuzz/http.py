@@ -120,7 +120,7 @@ class Server:
         with Library(folder / "store", reader) as library:
             library.add("kept", "Then Ann met Bob. Bob left.")
         command = [sys.executable, "-m", "attar", "serve", str(folder / "store"), "--reader", str(reader)]
-        limits = ["--port", "0", "--max-text", "20000", "--max-body", "100000", "--timeout", "20"]
+        limits = ["--port", "0", "--max-text", "20000", "--max-body", "100000", "--timeout", "240"]
         self.log = (folder / "log").open("w+b")
         self.process = subprocess.Popen([*command, *limits], stderr=self.log)
         self.store = folder / "store"
@@ -174,7 +174,7 @@ class Server:
 
     def answer(self, method: str, path: str, body: Json | bytes = None) -> dict[str, Any]:
         """The JSON that answers a request; empty if there is none, or the request was refused."""
-        answer = self.send([_plain(method, path, body)], close=False, patience=60)
+        answer = self.send([_plain(method, path, body)], close=False, patience=300)
         self.check(answer)
         head, _, told = answer.partition(b"\r\n\r\n")
         found: dict[str, Any] = json.loads(told) if b"application/json" in head else {}
