@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from attar.errors import FormatError
 from attar.text.sentences import sentence_spans
@@ -17,6 +18,8 @@ from attar.text.sentences import sentence_spans
 Ints = NDArray[np.int32]
 # Half of a surrogate pair is in no encoding; the replacement has as many characters.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Characters of a sentence that are read at once.
+_LONGEST = 20_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class PieceTokenizer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.cls, self.sep, self.pad = (self._id(token, source) for token in ("[CLS]", "[SEP]", "[PAD]"))
+        # Not the file's own: one that is damaged ends the process.
+        marks = [("[CLS]", self.cls), ("[SEP]", self.sep)]
+        self._tokenizer.post_processor = TemplateProcessing("[CLS] $0 [SEP]", special_tokens=marks)
 
     def _id(self, token: str, source: str) -> int:
         found = self._tokenizer.token_to_id(token)
@@ -67,10 +73,30 @@ class PieceTokenizer:
 
     def read_sentences(self, sentences: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The ids `[n]` and places `[n, 2]` of the pieces of sentences, one by one."""
-        encoded = self._tokenizer.encode_batch(_encodable(sentences), add_special_tokens=False)
+        short = iter(self._read_parts([sentence for sentence in sentences if len(sentence) <= _LONGEST]))
         return [
-            (np.array(sentence.ids, np.int64), np.array(sentence.offsets, np.int64).reshape(-1, 2))
-            for sentence in encoded
+            next(short) if len(sentence) <= _LONGEST else self._read_long(sentence) for sentence in sentences
+        ]
+
+    def _read_long(self, sentence: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A sentence part by part: all at once it would take two hundred bytes per character."""
+        ids, places = [], []
+        start = 0
+        while start < len(sentence):
+            end = start + _LONGEST
+            # Between words, unless a word is longer than a page.
+            end = sentence.rfind(" ", start, end) + 1 or end
+            (part,) = self._read_parts([sentence[start:end]])
+            ids.append(part[0])
+            places.append(part[1] + start)
+            start = end
+        return np.concatenate(ids), np.concatenate(places)
+
+    def _read_parts(self, parts: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        encoded = self._tokenizer.encode_batch(_encodable(parts), add_special_tokens=False)
+        return [
+            (np.array(part.ids, np.int64), np.array(part.offsets, np.int64).reshape(-1, 2))
+            for part in encoded
         ]
 
     def read_questions(self, questions: Sequence[str]) -> list[Ints]:

@@ -1,6 +1,8 @@
 """Word pieces with their places; sentences as places of the text."""
 
+import json
 import string
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -50,6 +52,42 @@ class TestPieces:
             PieceTokenizer(b"{}")
         with pytest.raises(FormatError, match=r"expected a vocabulary with \[CLS\], got one without"):
             PieceTokenizer(PIECES.data.replace(b"[CLS]", b"[ABC]"))
+
+
+def test_what_a_file_says_of_special_tokens_is_not_used():
+    """A template that names a token without saying its id would end the process."""
+    saved = json.loads(PIECES.data)
+    template = [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    saved["post_processor"] = {"type": "TemplateProcessing", "single": template, "pair": template}
+    saved["post_processor"]["special_tokens"] = {}
+    (ids,) = PieceTokenizer(json.dumps(saved).encode()).read_questions(["ann"])
+    assert ids.tolist() == [2, PIECES.read(["ann"])[0].ids[0], 3]
+
+
+class TestLongSentences:
+    @pytest.mark.parametrize("part", ["ann ab. ", "a", ".", "ann\n", "é. "], ids=repr)
+    def test_are_read_in_parts_with_the_places_of_the_whole(self, part):
+        sentence = part * (50_000 // len(part))
+        (ids, places), (short, _) = PIECES.read_sentences([sentence, "ann"])
+        if part == "a":  # a word that is longer than any part has no pieces
+            assert set(ids.tolist()) == {1}
+        else:
+            (whole,) = PIECES.read([sentence])
+            assert ids.tolist() == whole.ids.tolist()
+            assert places[:, 0].tolist() == whole.starts.tolist()
+            assert places[:, 1].tolist() == whole.ends.tolist()
+        assert short.tolist() == PIECES.read(["ann"])[0].ids.tolist()
+
+    def test_take_memory_in_proportion_to_their_pieces(self):
+        tracemalloc.start()
+        try:
+            ((ids, _),) = PIECES.read_sentences(["." * 300_000])
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(ids) == 300_000
+        # Two arrays, each twice while it is made.
+        assert peak < 2 * 1.2 * 300_000 * (8 + 16)
 
 
 class TestSentences:
