@@ -1,9 +1,11 @@
-"""Small files and texts that once froze or ended a server, sent to a real one.
+"""Small files, texts and requests that once froze or ended a server, sent to a real one with the default reader.
 
 `python -m benchmarks.attacks` prints what others noticed of each.
 
-While each is read, another client asks for health and for an answer: the longest that it waited is printed, and the
-server's memory. At the end, a long text is sent, its client leaves, and the server is told to stop.
+Each is sent alone, then ten at a time. Meanwhile another client asks for health and for an answer: the longest that it
+waited is printed, and the memory of the server and of the processes that read its files. What an attack added is
+removed before memory is measured: what stays is what a stranger could make a server lose. At the end, a long text is
+sent, its client leaves, and the server is told to stop.
 """
 
 import http.client
@@ -13,13 +15,16 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from benchmarks.server import fill
+from attar.library.library import Library
 from benchmarks.server_rows import QUESTION, ServerProcess, serving
+from benchmarks.stories import tell_stories
 from tests.documents.attacks import ATTACKS
 
 # The most seconds that another client may wait.
@@ -28,7 +33,16 @@ _PATIENCE = 1.0
 _GROWTH = 1.2
 # Seconds between two looks at the server.
 _PAUSE = 0.05
+# Seconds until freed memory is given back.
+_SETTLED = 6.0
+# Seconds that a job may run before it is cancelled.
+_JOB_SECONDS = 20.0
+# Memory of a process that reads files, in MB: what one file may take, and Python with its parsers.
+_CHILD_MB = 512 + 100
+# Seconds in which a server must stop.
+_STOP = 5.0
 _JSON = {"content-type": "application/json"}
+_FILE = {"content-type": "application/octet-stream"}
 
 
 @dataclass(frozen=True)
@@ -38,42 +52,76 @@ class Attack:
     what: str
     method: str
     path: str
-    body: bytes
-    headers: dict[str, str]
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 def attacks() -> Iterator[Attack]:
     """The files, as uploads, and texts and questions, as JSON."""
     for what, attack in ATTACKS.items():
         path = f"/v1/files?name={quote(attack.file_name)}&replace=1"
-        yield Attack(what, "POST", path, attack.make(), {"content-type": "application/octet-stream"})
+        yield Attack(what, "POST", path, attack.make(), _FILE)
     texts = {
         "a text of combining marks": "a" + "\u0301" * 50_000 + "\u0316" * 50_000,
         "a text without spaces": "a" * 1_000_000,
         "a text of dots": "." * 200_000,
+        "the longest text, of spaces": "a" + " " * 3_999_998 + "b",
+        "the longest text, of dots": "." * 4_000_000,
     }
     for what, text in texts.items():
         body = json.dumps({"text": text, "replace": True}).encode()
         yield Attack(what, "PUT", f"/v1/documents/{quote(what)}", body, _JSON)
-    question = " ".join(["abcd"] * 1_999)
-    yield Attack(
-        "32 questions of 10 kB", "POST", "/v1/ask", json.dumps({"questions": [question] * 32}).encode(), _JSON
-    )
-    short = " ".join(["abcd"] * 300)
-    body = json.dumps({"questions": [short] * 200}).encode()
-    yield Attack("200 questions of 1.5 kB to all", "POST", "/v1/ask", body, _JSON)
+    long = [f"Who left {number} " + "house town letter Ann " * 90 for number in range(1_024)]
+    short = [f"Who left the house {number} times?" for number in range(1_024)]
+    asked = {
+        "32 questions of 10 kB": {"questions": [" ".join(["abcd"] * 1_999)] * 32},
+        "1,024 questions of 2 kB": {"document": "story 0", "questions": long},
+        "1,024 questions of 2 kB to all": {"questions": long},
+        "60 questions of 2 kB, with all sentences": {
+            "document": "story 0",
+            "questions": long[:60],
+            "look": 5,
+        },
+        "60 questions of 2 kB to all": {"questions": long[:60], "look": 5},
+        "1,024 questions": {"document": "story 0", "questions": short},
+        "1,024 questions to all": {"questions": short},
+        "50 questions, 1,000 answers each": {"document": "story 0", "questions": short[:50], "top": 1_000},
+    }
+    for what, questions in asked.items():
+        yield Attack(what, "POST", "/v1/ask", json.dumps(questions).encode(), _JSON)
 
 
 def send(port: int, attack: Attack, timeout: float = 90.0) -> int:
-    """The status of the answer."""
+    """The status of the answer; a job is given some seconds, and cancelled."""
+    status, headers, _ = call(port, attack, timeout)
+    if status == 202:
+        job = headers["location"]
+        end = time.monotonic() + _JOB_SECONDS
+        while json.loads(call(port, Attack("", "GET", job))[2])["state"] in ("waiting", "running"):
+            if time.monotonic() > end:
+                call(port, Attack("", "DELETE", job))
+            time.sleep(0.2)
+    return status
+
+
+def call(port: int, attack: Attack, timeout: float = 90.0) -> tuple[int, dict[str, str], bytes]:
+    """The status, headers and body of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         connection.request(attack.method, attack.path, attack.body, attack.headers)
         response = connection.getresponse()
-        response.read()
-        return response.status
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, headers, response.read()
     finally:
         connection.close()
+
+
+def remove_added(port: int) -> None:
+    """Remove all documents that attacks have added."""
+    listed = json.loads(call(port, Attack("", "GET", "/v1/documents?limit=1000"))[2])
+    names = [document["name"] for document in listed["documents"]]
+    if added := [name for name in names if not name.startswith("story ")]:
+        call(port, Attack("", "POST", "/v1/remove", json.dumps({"documents": added}).encode(), _JSON))
 
 
 def longest_wait(port: int, until: threading.Event) -> float:
@@ -93,23 +141,54 @@ def longest_wait(port: int, until: threading.Event) -> float:
             return longest
 
 
-def measure(server: ServerProcess, attack: Attack) -> tuple[int, float, float]:
-    """The status, the seconds that it took, and the longest that another client waited."""
-    done, status = threading.Event(), 0
+@dataclass(frozen=True)
+class Noticed:
+    """The statuses that attacks got, their seconds, the longest that others waited, and the memory afterwards."""
 
-    def attacker() -> None:
-        nonlocal status
+    statuses: list[int]
+    seconds: float
+    waited: float
+    memory: int
+    peak: int
+    children: int
+
+
+def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
+    """Send attacks at the same time, watch, and remove what they have added."""
+    done = threading.Event()
+    peaks = [0, 0]
+
+    def watch() -> None:
+        while not done.wait(_PAUSE):
+            peaks[:] = [max(peaks[0], server.memory() or 0), max(peaks[1], children_memory(server.process))]
+
+    def attack_all() -> list[int]:
         try:
-            status = send(server.port, attack)
+            with ThreadPoolExecutor(len(sent)) as attackers:
+                return list(attackers.map(lambda attack: send(server.port, attack, 300.0), sent))
         finally:
             done.set()
 
-    thread = threading.Thread(target=attacker)
     began = time.monotonic()
-    thread.start()
-    waited = longest_wait(server.port, done)
-    thread.join()
-    return status, time.monotonic() - began, waited
+    with ThreadPoolExecutor(2) as pool:
+        attacking, _ = pool.submit(attack_all), pool.submit(watch)
+        waited = longest_wait(server.port, done)
+        statuses = attacking.result()
+    seconds = time.monotonic() - began
+    remove_added(server.port)
+    time.sleep(_SETTLED)
+    return Noticed(statuses, seconds, waited, server.memory() or 0, peaks[0], peaks[1])
+
+
+def children_memory(process: int) -> int:
+    """The resident memory of the processes that a server has started, the largest of them."""
+    memory = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        with suppress(OSError):
+            for child in (task / "children").read_text().split():
+                pages = int(Path(f"/proc/{child}/statm").read_text().split()[1])
+                memory = max(memory, pages * os.sysconf("SC_PAGESIZE"))
+    return memory
 
 
 def seconds_to_stop(server: ServerProcess) -> float:
@@ -132,27 +211,67 @@ def seconds_to_stop(server: ServerProcess) -> float:
 
 
 def main() -> None:
-    """Print a row per attack, and whether another client waited for too long or memory grew by too much."""
+    """Print a row per attack; exit with code 1 if others waited for too long, or memory has grown by too much."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library"
-        with serving(library, fill(library, None, 8)) as server:
-            send(
-                server.port, Attack("", "POST", "/v1/ask", json.dumps({"question": QUESTION}).encode(), _JSON)
-            )
-            before = server.memory() or 0
-            print(f"{'attack':42} status  seconds  others waited  memory")
-            slow = []
-            for attack in attacks():
-                status, seconds, waited = measure(server, attack)
-                memory = (server.memory() or 0) / before if before else 1.0
+        with Library(library, durability="relaxed") as made:
+            made.add_many((f"story {at}", story.text) for at, story in enumerate(tell_stories(0, 8)))
+        with serving(library, None) as server:
+            warm_up(server)
+            before = server.memory() or 1
+            print(f"memory before: {before / 2**20:.0f} MB\n")
+            print(f"{'attack':42} status  seconds  others waited  memory  at most  readers")
+            faults, largest = [], 0
+
+            def row(what: str, sent: Sequence[Attack]) -> float:
+                nonlocal largest
+                noticed = measure(server, sent)
+                largest = max(largest, noticed.children)
+                statuses = sorted(set(noticed.statuses))
+                grown, most = noticed.memory / before, noticed.peak / before
                 print(
-                    f"{attack.what:42} {status:6}  {seconds:7.2f}  {waited:13.2f}  {memory:6.2f}", flush=True
+                    f"{what:42} {statuses[0]:6}  {noticed.seconds:7.2f}  {noticed.waited:13.2f}  {grown:6.2f}"
+                    f"  {most:7.2f}  {noticed.children / 2**20:4.0f} MB",
+                    flush=True,
                 )
-                slow += [attack.what] if waited > _PATIENCE or status >= 500 else []
-            grown = (server.memory() or 0) / before if before else 1.0
-            print(f"\nothers waited for more than {_PATIENCE:g} s, or 5xx: {', '.join(slow) or 'never'}")
-            print(f"memory: {grown:.2f} × ({_GROWTH:g})")
-            print(f"stopped after {seconds_to_stop(server):.2f} s, with the work of a client that had left")
+                if noticed.waited > _PATIENCE or any(
+                    status >= 500 and status not in (503, 504) for status in statuses
+                ):
+                    faults.append(f"{what}: {statuses}, others waited for {noticed.waited:.2f} s")
+                return grown
+
+            corpus = list(attacks())
+            alone = max(row(attack.what, [attack]) for attack in corpus)
+            together = max(
+                row(f"ten at once, {first // 10 + 1}", corpus[first : first + 10])
+                for first in range(0, len(corpus), 10)
+            )
+            stopped = seconds_to_stop(server)
+    for what, value, most in (
+        ("memory after each, at most", alone, _GROWTH),
+        ("memory after ten at once", together, _GROWTH),
+        ("memory of a process that reads files, in MB", largest / 2**20, _CHILD_MB),
+        ("seconds to stop, with the work of a client that had left", stopped, _STOP),
+    ):
+        print(f"{what}: {value:.2f} ({most:g})")
+        faults += [what] if value > most else []
+    print("\n".join(faults) or "nobody waited for more than a second, and nothing failed")
+    if faults:
+        raise SystemExit(1)
+
+
+def warm_up(server: ServerProcess) -> None:
+    """What any server has done before long: a question to all, a text of twenty pages, a file."""
+    text = " ".join(story.text for story in tell_stories(1, 100))
+    name = quote("warm up.html")
+    for attack in (
+        Attack("", "POST", "/v1/ask", json.dumps({"question": QUESTION}).encode(), _JSON),
+        Attack("", "PUT", "/v1/documents/long", json.dumps({"text": text}).encode(), _JSON),
+        Attack("", "POST", f"/v1/files?name={name}", f"<p>{text[:9_000]}</p>".encode(), _FILE),
+    ):
+        send(server.port, attack)
+    remove_added(server.port)
+    time.sleep(_SETTLED)
 
 
 if __name__ == "__main__":

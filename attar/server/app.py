@@ -21,6 +21,7 @@ from attar import wire
 from attar.library.served import ServedLibrary
 from attar.results import Change, DocumentDetails
 from attar.server import middleware, routes
+from attar.server.memory import returning_freed_memory
 from attar.server.metrics import METRICS, Metrics, Observe
 from attar.server.openapi import Parameter, Route, Upload, openapi_document
 from attar.server.service import Service
@@ -125,8 +126,9 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
     async def lifespan(app: object) -> AsyncIterator[dict[str, Any]]:
         try:
             await service.open()
-            # For the connections, which refuse what is not HTTP before there is a request.
-            yield {METRICS: metrics}
+            async with returning_freed_memory():
+                # For the connections, which refuse what is not HTTP before there is a request.
+                yield {METRICS: metrics}
         finally:
             await service.close()
 
