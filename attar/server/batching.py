@@ -176,7 +176,11 @@ class SerialExecutor:
 
 def _stopping_when(should_stop: Callable[[], bool], work: Callable[..., Value], *arguments: object) -> Value:
     with stopped_by(should_stop):
-        return work(*arguments)
+        try:
+            return work(*arguments)
+        except StoppedError as stopped:
+            # Nobody reads its traceback, whose frames would hold all that was read so far for a while.
+            raise stopped.with_traceback(None) from None
 
 
 def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job]) -> list[Result | Exception]:

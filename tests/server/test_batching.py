@@ -1,11 +1,14 @@
 """Jobs that arrive during a batch form the next one, and one job's error does not affect the others."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 
 import pytest
 
+from attar.progress import check_stopped
 from attar.server import batching
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.problems import OverloadedError, ProblemError
@@ -205,3 +208,36 @@ def test_a_cancelled_caller_leaves_a_running_job_counted_and_drops_a_waiting_one
 
     asyncio.run(main())
     assert ran == ["first"]
+
+
+def test_work_that_is_stopped_leaves_nothing_in_memory():
+    """Its error would hold the frames of the work, until the collector comes."""
+    read = []
+
+    class Text:
+        pass
+
+    def work():
+        text = Text()
+        read.append(weakref.ref(text))
+        while True:
+            check_stopped()
+            time.sleep(0.01)
+
+    async def main():
+        executor = SerialExecutor("test")
+        running = asyncio.create_task(executor.run(work))
+        while not read:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.wait([running])
+        await executor.close()
+        return running
+
+    gc.disable()
+    try:
+        stopped = asyncio.run(main())
+        assert stopped.cancelled()
+        assert read[0]() is None
+    finally:
+        gc.enable()
