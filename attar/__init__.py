@@ -27,9 +27,12 @@ if TYPE_CHECKING:
         Document,
         DocumentDetails,
         Hit,
+        Passage,
         Refit,
         Reread,
         Sentence,
+        Subset,
+        Verified,
     )
 
 __version__ = "0.3.0"
@@ -45,7 +48,19 @@ _MODULES = {
     "nn": "attar.nn",
     "ops": "attar.ops",
 } | dict.fromkeys(
-    ("Answer", "Change", "Document", "DocumentDetails", "Hit", "Refit", "Reread", "Sentence"),
+    (
+        "Answer",
+        "Change",
+        "Document",
+        "DocumentDetails",
+        "Hit",
+        "Passage",
+        "Refit",
+        "Reread",
+        "Sentence",
+        "Subset",
+        "Verified",
+    ),
     "attar.results",
 )
 
@@ -63,6 +78,7 @@ __all__ = [
     "Library",
     "Memory",
     "NameTakenError",
+    "Passage",
     "Reader",
     "ReaderMismatchError",
     "Refit",
@@ -70,8 +86,10 @@ __all__ = [
     "SearchState",
     "Sentence",
     "StoreError",
+    "Subset",
     "UnavailableError",
     "UnknownDocumentError",
+    "Verified",
     "__version__",
     "nn",
     "ops",

@@ -4,7 +4,7 @@ import contextlib
 import os
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import msgspec
 
 from attar import errors, wire
 from attar.errors import AttarError, OptionError, UnavailableError
-from attar.results import Answer, Change, DocumentDetails, Hit, paired
+from attar.results import Answer, Change, DocumentDetails, Hit, Subset, Verified, paired
 
 # Questions per request; a server takes 1,024 by default.
 _QUESTIONS = 256
@@ -30,7 +30,7 @@ _BY_STATUS: dict[int, type[AttarError]] = {
 }
 
 Reply = TypeVar("Reply")
-_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page)
+_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page, wire.Verification)
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,17 @@ class Call(Generic[Reply]):
         return {"content": msgspec.json.encode(self.body), "headers": headers}
 
 
-def add(name: str, text: str, title: str, replace: bool) -> Call[Change]:
+def add(
+    name: str,
+    text: str,
+    title: str,
+    tags: Sequence[str] | None,
+    metadata: Mapping[str, str] | None,
+    replace: bool,
+) -> Call[Change]:
     """Add a document."""
-    body = wire.PutDocument(text, title, replace)
+    labels = None if tags is None else list(tags), None if metadata is None else dict(metadata)
+    body = wire.PutDocument(text, title, replace, *labels)
     return Call("PUT", _path(name), _decode(Change), body, of_job=_only_one)
 
 
@@ -117,11 +125,12 @@ def ask_parts(
 
 
 def ask_all_parts(
-    questions: Sequence[str], top: int | None, look: int | None
+    questions: Sequence[str], top: int | None, look: int | None, within: Subset | None
 ) -> Iterator[Call[list[list[Answer]]]]:
     """Ask many questions to all documents, in parts."""
     for at in range(0, len(questions), _TO_ALL):
-        yield _ask(wire.Ask(questions=list(questions[at : at + _TO_ALL]), top=top, look=look))
+        some = list(questions[at : at + _TO_ALL])
+        yield _ask(wire.Ask(questions=some, top=top, look=look, within=within))
 
 
 def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
@@ -131,15 +140,29 @@ def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
     return Call("POST", wire.ASK, read, body)
 
 
-def search(query: str, top: int) -> Call[list[Hit]]:
+def search(query: str, top: int, within: Subset | None) -> Call[list[Hit]]:
     """Search all documents."""
-    read = _decode(wire.Hits)
-    return Call("POST", wire.SEARCH, lambda reply: _whole(read(reply)).hits, wire.Search(query, top))
+    read, body = _decode(wire.Hits), wire.Search(query, top, within)
+    return Call("POST", wire.SEARCH, lambda reply: _whole(read(reply)).hits, body)
 
 
-def page(after: str | None, limit: int | None) -> Call[wire.Page]:
+def verify(quote: str, within: Subset | None) -> Call[Verified]:
+    """Look for a quote."""
+
+    def read(reply: bytes) -> Verified:
+        found = _whole(_decode(wire.Verification)(reply))
+        return Verified(found.verdict, found.passages, found.unchecked)
+
+    return Call("POST", wire.VERIFY, read, wire.Verify(quote, within))
+
+
+def page(after: str | None, limit: int | None, within: Subset | None) -> Call[wire.Page]:
     """List some documents."""
-    query = {"limit": _PAGE if limit is None else min(limit, _PAGE)} | ({"after": after} if after else {})
+    query: dict[str, Any] = {"limit": _PAGE if limit is None else min(limit, _PAGE)}
+    query |= {"after": after} if after else {}
+    if within:
+        parts = {"name": within.names, "in": within.folder, "tag": within.tags, "since": within.since}
+        query |= {name: value for name, value in parts.items() if value}
     return Call("GET", wire.DOCUMENTS, lambda reply: _whole(_decode(wire.Page)(reply)), query=query)
 
 

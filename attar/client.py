@@ -5,14 +5,14 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attar import calls, errors, wire
 from attar.calls import Call, Reply
 from attar.errors import UnavailableError
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Change, Document, DocumentDetails, Hit
+from attar.results import Answer, Change, Document, DocumentDetails, Hit, Subset, Verified
 
 if TYPE_CHECKING:
     import httpx
@@ -88,9 +88,18 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
 
     _class = "Client"
 
-    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
+    def add(
+        self,
+        name: str,
+        text: str,
+        *,
+        title: str = "",
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
+    ) -> Change:
         """Like `Library.add`."""
-        return self._send(calls.add(name, text, title, replace))
+        return self._send(calls.add(name, text, title, tags, metadata, replace))
 
     def add_many(
         self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
@@ -136,19 +145,37 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.ask_many`; at most 256 questions per request."""
         return [*itertools.chain.from_iterable(map(self._send, calls.ask_parts(names, questions, top, look)))]
 
-    def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+    def ask_all(
+        self,
+        question: str,
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return self.ask_all_many([question], top=top, look=look)[0]
+        return self.ask_all_many([question], top=top, look=look, within=within)[0]
 
     def ask_all_many(
-        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request."""
-        return [*itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look)))]
+        return [
+            *itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look, within)))
+        ]
 
-    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
         """Like `Library.search`."""
-        return self._send(calls.search(query, top))
+        return self._send(calls.search(query, top, within))
+
+    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
+        """Like `Library.verify`."""
+        return self._send(calls.verify(quote, within))
 
     def merge(
         self,
@@ -166,10 +193,12 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.remove`."""
         self._send(calls.remove(names))
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
+    def documents(
+        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
+    ) -> Iterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
         while limit is None or limit > 0:
-            page = self._send(calls.page(after, limit))
+            page = self._send(calls.page(after, limit, within))
             yield from page.documents
             if page.next is None:
                 return
@@ -187,7 +216,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         return True
 
     def __len__(self) -> int:
-        return self._send(calls.page(None, 1)).total
+        return self._send(calls.page(None, 1, None)).total
 
     def __bool__(self) -> bool:
         return True
@@ -236,9 +265,18 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     _class = "AsyncClient"
 
-    async def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
+    async def add(
+        self,
+        name: str,
+        text: str,
+        *,
+        title: str = "",
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
+    ) -> Change:
         """Like `Library.add`."""
-        return await self._send(calls.add(name, text, title, replace))
+        return await self._send(calls.add(name, text, title, tags, metadata, replace))
 
     async def add_many(
         self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
@@ -287,20 +325,36 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         parts = await asyncio.gather(*map(self._send, calls.ask_parts(names, questions, top, look)))
         return [*itertools.chain.from_iterable(parts)]
 
-    async def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+    async def ask_all(
+        self,
+        question: str,
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[Answer]:
         """Like `Library.ask_all`."""
-        return (await self.ask_all_many([question], top=top, look=look))[0]
+        return (await self.ask_all_many([question], top=top, look=look, within=within))[0]
 
     async def ask_all_many(
-        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request, one after the other."""
-        parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look)]
+        parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look, within)]
         return [*itertools.chain.from_iterable(parts)]
 
-    async def search(self, query: str, *, top: int = 10) -> list[Hit]:
+    async def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
         """Like `Library.search`."""
-        return await self._send(calls.search(query, top))
+        return await self._send(calls.search(query, top, within))
+
+    async def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
+        """Like `Library.verify`."""
+        return await self._send(calls.verify(quote, within))
 
     async def merge(
         self,
@@ -319,11 +373,11 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         await self._send(calls.remove(names))
 
     async def documents(
-        self, *, after: str | None = None, limit: int | None = None
+        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
     ) -> AsyncIterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
         while limit is None or limit > 0:
-            page = await self._send(calls.page(after, limit))
+            page = await self._send(calls.page(after, limit, within))
             for document in page.documents:
                 yield document
             if page.next is None:

@@ -1,7 +1,7 @@
 """What a library takes and returns, served or not: `Library`, `Client` and the HTTP API share these types."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
 import msgspec
@@ -85,7 +85,7 @@ class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 
     `date` is the document's own, if its file has one. `fault` says why a document cannot be read; then only its name
-    is known. `incomplete` is that of `Change`.
+    is known. `incomplete` is that of `Change`; `tags` and `metadata` are those that it was added with.
     """
 
     name: str
@@ -99,6 +99,8 @@ class Document(msgspec.Struct, frozen=True):
     fault: str | None = None
     date: str | None = None
     incomplete: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, str] = {}
 
 
 class DocumentDetails(Document, frozen=True, kw_only=True):
@@ -127,6 +129,97 @@ class Hit(msgspec.Struct, frozen=True):
     title: str
     score: float
     sentences: list[Sentence]
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Words of a quote, and what the document has in their place; either may be empty."""
+
+    quote: str
+    text: str
+
+
+class Passage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place that says a quote: the document's own words, their characters, and the place, as in `Answer`.
+
+    Without `differences` it says it word for word; case, punctuation and spaces do not count.
+    """
+
+    document: str
+    text: str
+    start: int
+    end: int
+    place: str | None = None
+    differences: list[Difference] = []
+
+
+Verdict = Literal["found", "nearly", "absent"]
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """Whether a library says a quote, word for word ("found"), with a few words changed ("nearly"), or not ("absent").
+
+    `passages` are the places, the nearest first. `unchecked` documents fit, but their texts are not kept.
+    """
+
+    verdict: Verdict
+    passages: list[Passage]
+    unchecked: int = 0
+
+
+class Subset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Some documents of a library: those that fit all that is given.
+
+    `names` are whole names. `folder` is a path, or the end of one: "letters/2019" are the documents from files below
+    any such folder, or with such a name. A document needs all `tags`. `since` is a day: the document's own date, or
+    else the day on which it was added, is not before.
+
+    >>> Subset(tags=("paid",)) == Subset(tags=("paid",)), bool(Subset())
+    (True, False)
+    """
+
+    names: tuple[str, ...] = ()
+    folder: str = ""
+    tags: tuple[str, ...] = ()
+    since: date | None = None
+
+    def __bool__(self) -> bool:
+        return self != Subset()
+
+
+# The most tags of a document, and pairs of its metadata.
+MOST_LABELS = 64
+# The most characters of a tag, and of a name in metadata; and of a value there.
+LONGEST_LABEL = 100
+_LONGEST_VALUE = 1_000
+
+
+def check_labels(tags: object, metadata: object) -> None:
+    """Refuse tags and metadata that are too long, too many, or no strings.
+
+    >>> check_labels(("a" * 10_000,), {})
+    Traceback (most recent call last):
+    attar.errors.OptionError: tag: expected 1 to 100 characters, got 10,000; shorten it
+    """
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise DtypeError.expected("tags", "a list of strings", type(tags).__name__)
+    if not isinstance(metadata, dict):
+        raise DtypeError.expected("metadata", "a dictionary of strings", type(metadata).__name__)
+    for what, values in (("tags", tags), ("metadata", metadata)):
+        if len(values) > MOST_LABELS:
+            raise OptionError.expected(what, f"at most {MOST_LABELS}", f"{len(values):,}", "leave some out")
+    for tag in tags:
+        _check_label("tag", tag, 1, LONGEST_LABEL)
+    for name, value in metadata.items():
+        _check_label("name in metadata", name, 1, LONGEST_LABEL)
+        _check_label("value in metadata", value, 0, _LONGEST_VALUE)
+
+
+def _check_label(what: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, str):
+        raise DtypeError.expected(what, "a string", type(value).__name__)
+    if not least <= len(value) <= most:
+        remedy = "shorten it" if value else "leave it out"
+        raise OptionError.expected(what, f"{least} to {most:,} characters", f"{len(value):,}", remedy)
 
 
 def check_top(top: object) -> None:

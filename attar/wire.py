@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from attar.errors import OptionError
-from attar.results import LONGEST_QUESTION, Answer, Change, Document, Hit, paired
+from attar.results import LONGEST_QUESTION, Answer, Change, Document, Hit, Subset, Verified, paired
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
 ASK = "/v1/ask"
@@ -15,6 +15,7 @@ JOBS = "/v1/jobs"  # and /v1/jobs/{id}
 MERGE = "/v1/merge"
 REMOVE = "/v1/remove"
 SEARCH = "/v1/search"
+VERIFY = "/v1/verify"
 STATUS = "/v1/status"
 JSON = "application/json"
 MEDIA = "application/octet-stream"
@@ -43,11 +44,16 @@ class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PutDocument(RequestBody):
-    """A document: its text, a title, and whether it may replace another text under that name."""
+    """A document: its text, a title, and whether it may replace another text under that name.
+
+    Without `tags` or `metadata` it keeps those that it has.
+    """
 
     text: Text
     title: Title = ""
     replace: bool = True
+    tags: list[str] | None = None
+    metadata: dict[str, str] | None = None
 
 
 class AppendText(RequestBody):
@@ -74,7 +80,7 @@ class Remove(RequestBody):
 class Ask(RequestBody):
     """A question about a document, or lists: one question per document, or one of either for all.
 
-    Without any document, all documents are asked.
+    Without any document, all documents are asked, or those of the subset `within`.
     """
 
     document: Name | None = None
@@ -83,6 +89,7 @@ class Ask(RequestBody):
     questions: Annotated[list[Question], msgspec.Meta(max_length=MAX_LIST)] | None = None
     top: Top | None = 5
     look: Look | None = None
+    within: Subset | None = None
 
     @property
     def single(self) -> bool:
@@ -101,6 +108,8 @@ class Ask(RequestBody):
         (['emma', 'emma'], ['Who left?', 'Who came?'])
         """
         questions = _one_or_many("question", self.question, self.questions)
+        if self.within and not self.asks_all:
+            raise OptionError.expected("within", "no other document", "one", "name it in within")
         names = [""] if self.asks_all else _one_or_many("document", self.document, self.documents)
         if not names or not questions:
             raise OptionError.expected("questions", "at least one, and a document", "none")
@@ -108,10 +117,27 @@ class Ask(RequestBody):
 
 
 class Search(RequestBody):
-    """A query to rank all documents by."""
+    """A query to rank all documents by, or those of a subset."""
 
     query: Question
     top: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="documents, at most")] = 10
+    within: Subset | None = None
+
+
+class Verify(RequestBody):
+    """A sentence to look for in all documents, or in those of a subset."""
+
+    quote: Annotated[str, msgspec.Meta(max_length=LONGEST_QUESTION, description="a sentence to look for")]
+    within: Subset | None = None
+
+
+class Verification(Verified, frozen=True, kw_only=True):
+    """Whether documents say a quote, and the seconds the server took; `missing` and `by_words` as in `Answers`."""
+
+    quote: str
+    seconds: float
+    missing: list[str] = msgspec.field(default_factory=list)
+    by_words: int = 0
 
 
 class Hits(msgspec.Struct, omit_defaults=True):

@@ -57,6 +57,7 @@ class AddOptions:
 
     name: str | None = option(None, "Name of the document, if there is only one; required for stdin.")
     replace: bool = option(False, "Replace a document that has the name already.")
+    tag: tuple[str, ...] = option((), "Tag of the documents, to ask only these; may be repeated.")
     sync: bool = option(False, "Remove documents of these folders whose files are gone.")
     keep_text: bool = option(True, "Keep the text, compressed, to quote from.", "--no-text")
     budget: int | None = option(
@@ -203,6 +204,8 @@ def _add_here(
             drafts = iter([_stdin_draft(chosen.name)])
         elif chosen.name is not None:
             drafts = iter([] if report.bad else [_only_draft(drafts, chosen.name)])
+        if chosen.tag:
+            drafts = (draft.labelled(chosen.tag, None) for draft in drafts)
         # Without a document to add, nothing is created and no reader is loaded.
         first = next(drafts, None)
         if first is None and not (chosen.sync and store.exists()):

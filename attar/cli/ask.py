@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from attar.cli import options
-from attar.cli.output import error_line, print_json, printable, progress_bar, shown
+from attar.cli.output import error_line, one_line, print_json, printable, progress_bar, shown
 from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 
 if TYPE_CHECKING:
     from attar.library.library import Library
-    from attar.results import Answer
+    from attar.results import Answer, Passage, Subset
 
 
 _STDIN = Path("-")
@@ -42,6 +42,10 @@ def ask(
         int | None,
         typer.Option(min=0, max=5, help="Sentences that are read again with the question; 0 is fastest."),
     ] = None,
+    names: options.OnlyNames = None,
+    folder: options.Folder = None,
+    tags: options.Tags = None,
+    since: options.Since = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -51,7 +55,10 @@ def ask(
     others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
+
+    attar ask papers --in letters --tag paid --since 2026-01-01 "Who pays the rent?"
     """
+    within = options.subset_of(names, folder, tags, since)
     # The products of a question are too small for several threads, which would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from attar.library.library import Library
@@ -61,12 +68,16 @@ def ask(
         if not count:
             print("attar: this library has no documents yet: attar add", file=sys.stderr)
         document, typed = _document_and_questions(library, name, questions or [])
-        if document is None and count == 1:
+        if document is not None and within:
+            raise OptionError(
+                "a document and a choice of documents exclude each other", "leave one of them out"
+            )
+        if document is None and count == 1 and not within:
             document = next(library.documents()).name
         if not typed and file is None and sys.stdin.isatty() and not as_json:
             from attar.cli.prompt import Prompt
 
-            Prompt(library, document, top, look).run()
+            Prompt(library, document, top, look, within).run()
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
         if file is not None or not asked:
@@ -74,7 +85,7 @@ def ask(
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
         # The second answer tells whether the first is unsure.
-        answers = _answers(library, document, asked, top if as_json else max(top, 2), look)
+        answers = _answers(library, document, asked, top if as_json else max(top, 2), look, within)
         for question, result in zip(asked, answers, strict=True):
             if isinstance(result, AttarError):
                 print(error_line(Exception(f"{question.where}: {result}")), file=sys.stderr)
@@ -95,12 +106,17 @@ class _Asked(NamedTuple):
 
 
 def ask_document(
-    library: "Library", document: str | None, questions: Sequence[str], top: int, look: int | None
+    library: "Library",
+    document: str | None,
+    questions: Sequence[str],
+    top: int,
+    look: int | None,
+    within: "Subset | None",
 ) -> "list[list[Answer]]":
-    """The answers to each question from one document, or from all if there is none."""
+    """The answers to each question from one document, or if there is none, from all or those of a subset."""
     if document is not None:
         return library.ask_many(document, questions, top=top, look=look)
-    answers = library.ask_all_many(questions, top=top, look=look)
+    answers = library.ask_all_many(questions, top=top, look=look, within=within)
     print_search_state(library.search_state.lines())
     return answers
 
@@ -137,23 +153,33 @@ def _document_and_questions(
 
 
 def _answers(
-    library: "Library", document: str | None, asked: Sequence[_Asked], top: int, look: int | None
+    library: "Library",
+    document: str | None,
+    asked: Sequence[_Asked],
+    top: int,
+    look: int | None,
+    within: "Subset | None",
 ) -> "list[list[Answer] | AttarError]":
     """The answers to each question, or its error; the error of an only question is raised."""
     try:
-        return [*ask_document(library, document, [question for _, question in asked], top, look)]
+        return [*ask_document(library, document, [question for _, question in asked], top, look, within)]
     except FormatError:
         if len(asked) == 1:
             raise
         # One of them has no words: the others are answered.
-        return [_alone(library, document, question, top, look) for _, question in asked]
+        return [_alone(library, document, question, top, look, within) for _, question in asked]
 
 
 def _alone(
-    library: "Library", document: str | None, question: str, top: int, look: int | None
+    library: "Library",
+    document: str | None,
+    question: str,
+    top: int,
+    look: int | None,
+    within: "Subset | None",
 ) -> "list[Answer] | AttarError":
     try:
-        return ask_document(library, document, [question], top, look)[0]
+        return ask_document(library, document, [question], top, look, within)[0]
     except FormatError as fault:
         return fault
 
@@ -204,6 +230,10 @@ def search(
     store: options.StorePath,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or some words.")],
     top: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 10,
+    names: options.OnlyNames = None,
+    folder: options.Folder = None,
+    tags: options.Tags = None,
+    since: options.Since = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -216,7 +246,7 @@ def search(
     with Library(store, reader, read_only=True) as library:
         with progress_bar() as progress:
             library.make_signatures(progress=progress)
-        hits = library.search(query, top=top)
+        hits = library.search(query, top=top, within=options.subset_of(names, folder, tags, since))
         print_search_state(library.search_state.lines())
     if as_json:
         print_json({"query": query, "hits": hits})
@@ -228,6 +258,58 @@ def search(
             print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:
         print("no documents")
+
+
+def verify(
+    store: options.StorePath,
+    quote: Annotated[str, typer.Argument(metavar="QUOTE", help="A sentence, as somebody quotes it.")],
+    names: options.OnlyNames = None,
+    folder: options.Folder = None,
+    tags: options.Tags = None,
+    since: options.Since = None,
+    reader: options.ReaderPath = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Check whether a library says a sentence, word for word or with a few words changed, and where.
+
+    Case, punctuation, spaces and the kind of quotation marks do not count. The exit code is 1 if no document says it.
+
+    attar verify stories "Mr Knightley married Emma in October."
+    """
+    from attar.library.library import Library
+
+    with Library(store, reader, read_only=True) as library:
+        with progress_bar() as progress:
+            library.make_signatures(progress=progress)
+        verified = library.verify(quote, within=options.subset_of(names, folder, tags, since))
+        print_search_state(library.search_state.lines())
+    if as_json:
+        print_json(verified)
+    else:
+        print(
+            {"found": "found, word for word", "nearly": "nearly", "absent": "not in this library"}[
+                verified.verdict
+            ]
+        )
+        for passage in verified.passages:
+            _print_passage(passage)
+    if verified.unchecked:
+        print(
+            f"attar: not checked, as their texts are not kept: {verified.unchecked} documents",
+            file=sys.stderr,
+        )
+    if verified.verdict == "absent":
+        raise typer.Exit(1)
+
+
+def _print_passage(passage: "Passage") -> None:
+    place = shown(passage.place) if passage.place else f"characters {passage.start:,} to {passage.end:,}"
+    print(f"{one_line(passage.document)}, {place}  {printable(' '.join(passage.text.split()))}")
+    for difference in passage.differences:
+        ours, theirs = (
+            f'"{printable(text)}"' if text else "nothing" for text in (difference.quote, difference.text)
+        )
+        print(f"  the quote has {ours}, the document {theirs}")
 
 
 def print_search_state(lines: list[str]) -> None:

@@ -55,8 +55,8 @@ def add_with_ray(
     report: "AddReport",
 ) -> None:
     """Add documents by the processes of a cluster."""
-    if chosen.sync or chosen.name is not None or files == ["-"]:
-        remedy = "leave --sync, --name and stdin to attar add without --ray"
+    if chosen.sync or chosen.tag or chosen.name is not None or files == ["-"]:
+        remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
         raise OptionError("--ray reads files, folders and URLs only", remedy)
     from attar.cluster.reading import Workers, read_with_ray
     from attar.cluster.sources import find_sources

@@ -21,6 +21,10 @@ def list_documents(
     store: options.StorePath,
     after: Annotated[str | None, typer.Option(help="Only names after this one.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of documents.")] = None,
+    names: options.OnlyNames = None,
+    folder: options.Folder = None,
+    tags: options.Tags = None,
+    since: options.Since = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List documents by name, with the number of tokens and the size of the memory in bytes.
@@ -30,7 +34,8 @@ def list_documents(
     from attar.library.library import Library
 
     with Library(store, read_only=True) as library:
-        documents = library.documents(after=after, limit=limit)
+        within = options.subset_of(names, folder, tags, since)
+        documents = library.documents(after=after, limit=limit, within=within)
         if as_json:
             print_json({"documents": list(documents)})
             return

@@ -33,6 +33,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "append": add.append,
         "ask": ask.ask,
         "search": ask.search,
+        "verify": ask.verify,
         "merge": documents.merge,
         "remove": documents.remove,
         "list": documents.list_documents,

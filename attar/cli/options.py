@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
+from datetime import datetime
 from inspect import Parameter, signature
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from attar.results import Subset
 
 # Names that a shell is offered.
 _COMPLETED = 200
@@ -45,6 +49,37 @@ ReaderPath = Annotated[
         help="A reader's folder, or one of the package: answers (default) or fixed (at most 16 kB per document).",
     ),
 ]
+OnlyNames = Annotated[
+    list[str] | None,
+    typer.Option("--name", help="Only this document; may be repeated.", autocompletion=complete_names),
+]
+Folder = Annotated[
+    str | None, typer.Option("--in", metavar="FOLDER", help="Only documents from files below this folder.")
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", help="Only documents with this tag; may be repeated.")
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option(
+        formats=["%Y-%m-%d"],
+        help="Only documents from this day on: their own date, or the day they were added.",
+    ),
+]
+
+
+def subset_of(
+    names: list[str] | None, folder: str | None, tags: list[str] | None, since: datetime | None
+) -> "Subset":
+    """The documents that the options choose; a folder that is there is meant by its whole path."""
+    from attar.results import Subset
+
+    if folder and Path(folder).is_dir():
+        folder = str(Path(folder).absolute())
+    day = None if since is None else since.date()
+    return Subset(tuple(names or ()), folder or "", tuple(tags or ()), day)
+
+
 Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."

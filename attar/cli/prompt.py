@@ -14,6 +14,7 @@ from attar.errors import AttarError
 
 if TYPE_CHECKING:
     from attar.library.library import Library
+    from attar.results import Subset
 
 # Commands that end the prompt.
 _QUIT = (":quit", ":q", ":exit")
@@ -37,8 +38,15 @@ def history_file() -> Path:
 class Prompt:
     """Answers lines until one says to leave."""
 
-    def __init__(self, library: "Library", document: str | None, top: int, look: int | None = None) -> None:
-        self.library, self.top, self.look = library, top, look
+    def __init__(
+        self,
+        library: "Library",
+        document: str | None,
+        top: int,
+        look: int | None = None,
+        within: "Subset | None" = None,
+    ) -> None:
+        self.library, self.top, self.look, self.within = library, top, look, within
         self._choose(document)
 
     def _choose(self, document: str | None) -> None:
@@ -89,7 +97,9 @@ class Prompt:
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
             # The second answer tells whether the first is unsure.
-            (answers,) = ask_document(self.library, self.document, [line], max(self.top, 2), self.look)
+            (answers,) = ask_document(
+                self.library, self.document, [line], max(self.top, 2), self.look, self.within
+            )
             print(self._quotes.lines(answers, self.top))
 
     def _complete(self, typed: str) -> Iterator[str]:

@@ -14,12 +14,12 @@ from itertools import chain, groupby, islice, repeat
 from attar.cluster.calls import Kind, Result, Shard, ShardCalls, Work, not_running
 from attar.cluster.shards import shard_of
 from attar.errors import AttarError, ReaderMismatchError, UnknownDocumentError
-from attar.library.asking import TOGETHER, ask_all, search
+from attar.library.asking import TOGETHER, ask_all, search, verify
 from attar.library.documents import closest
 from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.progress import Progress, check_stopped, ignore_progress
-from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit
+from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
 from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
 
@@ -57,22 +57,34 @@ class ShardedLibrary:
         return [next(results[self._number_of(name)]) for name in names]
 
     def ask_all_many(
-        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
     ) -> list[list[Answer]]:
         groups = [questions[first : first + TOGETHER] for first in range(0, len(questions), TOGETHER)]
         return self._calls.ask(
             lambda each_shard: [
-                answers for group in groups for answers in ask_all(each_shard, group, top, look)
+                answers for group in groups for answers in ask_all(each_shard, group, top, look, within)
             ]
         )
 
-    def search(self, query: str, *, top: int = 10) -> list[Hit]:
-        return self._calls.ask(lambda each_shard: search(each_shard, query, top))
+    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
+        return self._calls.ask(lambda each_shard: search(each_shard, query, top, within))
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
+    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
+        return self._calls.ask(lambda each_shard: verify(each_shard, quote, within))
+
+    def documents(
+        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
+    ) -> Iterator[Document]:
         while True:
             count = _PAGE if limit is None else min(limit, _PAGE)
-            page = list(islice(merge(*self._calls.all(partial(_page, after, count)), key=_key), count))
+            page = list(
+                islice(merge(*self._calls.all(partial(_page, after, count, within)), key=_key), count)
+            )
             yield from page
             limit = None if limit is None else limit - len(page)
             if len(page) < count or limit == 0:
@@ -232,8 +244,8 @@ def _ask_each(
     return library.ask_each(names, questions, top=top, look=look)
 
 
-def _page(after: str | None, limit: int, library: Library) -> list[Document]:
-    return list(library.documents(after=after, limit=limit))
+def _page(after: str | None, limit: int, within: Subset | None, library: Library) -> list[Document]:
+    return list(library.documents(after=after, limit=limit, within=within))
 
 
 def _unknown(names: Sequence[str], library: Library) -> list[str]:

@@ -24,7 +24,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.progress import Progress, ignore_progress
 from attar.results import Change
-from attar.store.records import DocumentEntry, Record, digest_of
+from attar.store.records import DocumentEntry, Origin, Record, digest_of
 from attar.store.store import Store
 from attar.store.transactions import Transaction
 
@@ -170,7 +170,7 @@ class Adder:
             digest=draft.digest,
             created=None if earlier is None else earlier.created,
             signature=self.searching.record(changes, encoded.sums, text_kept=self.keep_text),
-            origin=draft.origin,
+            origin=_with_labels(draft.origin, earlier),
             budget=self.budget or 0,
         )
         entry = changes.put(record, reader=encoded.memory.reader, replacing=earlier)
@@ -180,6 +180,8 @@ class Adder:
         """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
         if known is None or known.digest != draft.digest or self.budget not in (None, known.budget):
             return False
+        if draft.origin.tags not in (None, known.tags) or draft.origin.metadata not in (None, known.metadata):
+            return False
         return not self.keep_text or known.text_bytes is not None
 
     def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
@@ -187,6 +189,16 @@ class Adder:
         if known is None or known.digest == draft.digest or self.replace:
             return False
         return again or not draft.origin.source or draft.origin.source != known.source
+
+
+def _with_labels(origin: Origin, earlier: DocumentEntry | None) -> Origin:
+    """An origin whose tags and metadata are those of the version before, where none are given."""
+    if earlier is None:
+        return origin
+    return origin._replace(
+        tags=earlier.tags if origin.tags is None else origin.tags,
+        metadata=earlier.metadata if origin.metadata is None else origin.metadata,
+    )
 
 
 def change_of(

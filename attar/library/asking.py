@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from attar.errors import OptionError
+from attar.errors import FormatError, OptionError
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
-from attar.results import ABSENT, Answer, Hit, check_asked, check_top
+from attar.library.subsets import nothing_in
+from attar.results import ABSENT, Answer, Hit, Passage, Subset, Verdict, Verified, check_asked, check_top
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
 from attar.search.table import Corpus
+from attar.text.quotes import MOST_WORDS, words_of
 
 if TYPE_CHECKING:
     from attar.reader.answers import Shares
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 # Documents whose phrases answer a question to all.
 _ASKED = 10
+# Documents whose texts are compared with a quote.
+_VERIFIED = 20
 # How much a document's score adds to those of its phrases. Both were chosen on questions of SQuAD's training set.
 _BIAS = 0.8
 # Questions that are asked together: the scores of all documents are kept for each until its last step.
@@ -41,7 +45,11 @@ class EachShard(Protocol):
 
 
 def ask_all(
-    each_shard: EachShard, questions: Sequence[str], top: int | None, look: int | None = None
+    each_shard: EachShard,
+    questions: Sequence[str],
+    top: int | None,
+    look: int | None = None,
+    within: Subset | None = None,
 ) -> list[list[Answer]]:
     """The best answers of the best documents to each question; "not in this library" is one of them.
 
@@ -50,7 +58,7 @@ def ask_all(
     check_top(top)
     for question in questions:
         check_asked("question", question)
-    candidates = find_candidates(each_shard, questions, _ASKED)
+    candidates = find_candidates(each_shard, questions, _ASKED, within)
     asked, scores = _score_phrases(each_shard, questions, candidates)
     totals = [_total(documents, score) for documents, score in zip(asked, scores, strict=True)]
     shares = _joined(each_shard(lambda shard: shard.shares(asked, totals, top)))
@@ -81,11 +89,11 @@ def _look_again(
     ]
 
 
-def search(each_shard: EachShard, query: str, top: int) -> list[Hit]:
+def search(each_shard: EachShard, query: str, top: int, within: Subset | None = None) -> list[Hit]:
     """The best documents with their best sentences: the first of them ranked again by how well their phrases fit."""
     check_top(top)
     check_asked("query", query)
-    (candidates,) = find_candidates(each_shard, [query], max(top, RERANKED))
+    (candidates,) = find_candidates(each_shard, [query], max(top, RERANKED), within)
     first = [document.name for document in candidates[:RERANKED]]
     (matches,) = _joined(each_shard(lambda shard: [shard.match(query, first)]))
     sound = [document for document in candidates[:RERANKED] if document.name in matches]
@@ -102,8 +110,35 @@ def search(each_shard: EachShard, query: str, top: int) -> list[Hit]:
     ]
 
 
-def find_candidates(each_shard: EachShard, texts: Sequence[str], count: int) -> list[list[RankedDocument]]:
-    """The best documents for each text, best first, by words and by signatures."""
+def verify(each_shard: EachShard, quote: str, within: Subset | None = None) -> Verified:
+    """Whether documents say a quote: of the best ones by words and by signatures, the texts are compared with it."""
+    check_asked("quote", quote)
+    count = len(words_of(quote))
+    if not 0 < count <= MOST_WORDS:
+        raise FormatError.expected("quote", f"1 to {MOST_WORDS:,} words", f"{count:,}", "verify a part of it")
+    (candidates,) = find_candidates(each_shard, [quote], _VERIFIED, within)
+    names = [document.name for document in candidates]
+    (found,) = _joined(each_shard(lambda shard: [shard.quotes(quote, names)]))
+    in_order = [found[name] for name in names if name in found]
+    passages = [passage for of_document in in_order for passage in of_document or ()]
+    passages.sort(key=_changed_words)
+    verdict: Verdict = "absent" if not passages else "nearly" if passages[0].differences else "found"
+    nearest = [passage for passage in passages if verdict == "nearly" or not passage.differences]
+    return Verified(verdict, nearest, sum(of_document is None for of_document in in_order))
+
+
+def _changed_words(passage: Passage) -> int:
+    return sum(
+        max(len(difference.quote.split()), len(difference.text.split())) for difference in passage.differences
+    )
+
+
+def find_candidates(
+    each_shard: EachShard, texts: Sequence[str], count: int, within: Subset | None = None
+) -> list[list[RankedDocument]]:
+    """The best documents for each text, best first, by words and by signatures; all are of the subset."""
+    if within and not any(each_shard(lambda shard: shard.has_any(within))):
+        raise nothing_in(within)
     corpora = each_shard(lambda shard: shard.corpora(texts))
     asked = [
         CorpusQuery(text, _whole_corpus(shards))
@@ -117,7 +152,7 @@ def find_candidates(each_shard: EachShard, texts: Sequence[str], count: int) -> 
         nearest = each_shard(lambda shard: shard.nearest(again, before))
         for at, shards in zip(rounded, zip(*nearest, strict=True), strict=True):
             standards[at] = refined(standards[at], shards)
-    best = each_shard(lambda shard: shard.best(asked, standards, count))
+    best = each_shard(lambda shard: shard.best(asked, standards, count, within))
     return [best_of(shards, count) for shards in zip(*best, strict=True)]
 
 

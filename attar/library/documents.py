@@ -103,6 +103,8 @@ def document_of(entry: DocumentEntry | Fault) -> Document:
         changed=datetime.fromtimestamp(entry.changed / 1e6, UTC),
         date=entry.date or None,
         incomplete=entry.incomplete or None,
+        tags=entry.tags,
+        metadata=entry.metadata,
     )
 
 

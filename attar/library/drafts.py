@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
+from attar.results import MOST_LABELS, check_labels
 from attar.search.signatures import Collector, Sums
 from attar.search.statistics import Projection
 from attar.store.records import Fault, Origin, Parts, Record, check_name, digest_of, unpack_parts
@@ -53,8 +54,15 @@ class Draft(NamedTuple):
     encoded: Encoded | None = None
 
     @classmethod
-    def of(cls, name: str, text: str, title: str = "", origin: Origin | None = None) -> "Draft":
-        """Check and hash a document.
+    def of(
+        cls,
+        name: str,
+        text: str,
+        title: str = "",
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> "Draft":
+        """Check and hash a document; without tags or metadata it keeps those that it has.
 
         >>> Draft.of("emma", " ")
         Traceback (most recent call last):
@@ -65,7 +73,17 @@ class Draft(NamedTuple):
         check_string(f"text of {quoted(name)}", text)
         if not text or text.isspace():
             raise FormatError(f"the text of {quoted(name)} is {'blank' if text else 'empty'}", "leave it out")
-        return cls._hashed(name, text, title, origin or Origin())
+        return cls._hashed(name, text, title, Origin()).labelled(tags, metadata)
+
+    def labelled(self, tags: Sequence[str] | None, metadata: Mapping[str, str] | None) -> "Draft":
+        """The document with these tags and metadata, checked; None: those that it has."""
+        check_labels(() if tags is None else tags, {} if metadata is None else metadata)
+        origin = self.origin
+        if tags is not None:
+            origin = origin._replace(tags=tuple(dict.fromkeys(tags)))
+        if metadata is not None:
+            origin = origin._replace(metadata=dict(metadata))
+        return self._replace(origin=origin)
 
     @classmethod
     def of_source(cls, document: "SourceDocument", source: str = "") -> "Draft":
@@ -256,28 +274,31 @@ def _is_gone(name: str, file: ReadFile) -> bool:
 def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
     """The origin of a document after a text was appended: its file is no longer the whole of it."""
     earlier = unpack_parts(before.entry.parts, before.name)
+    labels = Origin(tags=before.entry.tags, metadata=before.entry.metadata)
     if not earlier and not parts:
-        return Origin("", before.entry.date, incomplete=before.entry.incomplete)
+        return labels._replace(date=before.entry.date, incomplete=before.entry.incomplete)
     # The pages of two files would have the same labels.
     labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else [*parts]
     first = [] if labelled and labelled[0][0] == 0 else [(0, "")]
     length = _characters(before)
-    return Origin(
-        "",
-        before.entry.date,
-        [*earlier, *shifted([*first, *labelled], length + (joint if length else 0))],
-        before.entry.incomplete,
+    return labels._replace(
+        date=before.entry.date,
+        parts=[*earlier, *shifted([*first, *labelled], length + (joint if length else 0))],
+        incomplete=before.entry.incomplete,
     )
 
 
 def merged_origin(records: Sequence[Record], joint: int) -> Origin:
-    """The origin of merged documents: each one is a part, and so are its parts."""
+    """The origin of merged documents: each one is a part, and so are its parts; tags are those of all."""
     texts = [
         (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))
         for record in records
     ]
     missing = [f"{record.name}: {record.entry.incomplete}" for record in records if record.entry.incomplete]
-    return Origin(parts=joined_parts(texts, joint), incomplete="; ".join(missing))
+    tags = dict.fromkeys(tag for record in records for tag in record.entry.tags)
+    return Origin(
+        parts=joined_parts(texts, joint), incomplete="; ".join(missing), tags=tuple(tags)[:MOST_LABELS]
+    )
 
 
 def _characters(record: Record) -> int:

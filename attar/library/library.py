@@ -1,16 +1,17 @@
 """Library: documents by name, questions in, answers out."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
 from attar.errors import AttarError
 from attar.library.adding import Adder, append, check_budget, merge
-from attar.library.asking import TOGETHER, ask_all, search
+from attar.library.asking import TOGETHER, ask_all, search, verify
 from attar.library.documents import (
     MemoryCache,
     OpenDocument,
@@ -24,6 +25,7 @@ from attar.library.rereading import refit, reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
 from attar.library.shard import OpenedShard
+from attar.library.subsets import entries_in
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import LibraryReader
@@ -36,6 +38,8 @@ from attar.results import (
     Hit,
     Refit,
     Reread,
+    Subset,
+    Verified,
     check_asked,
     paired,
 )
@@ -135,12 +139,22 @@ class Library:
         signer = self._searching.signer(self.reader)
         return None if signer is None else signer.projection
 
-    def add(self, name: str, text: str, *, title: str = "", replace: bool = False) -> Change:
+    def add(
+        self,
+        name: str,
+        text: str,
+        *,
+        title: str = "",
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
+    ) -> Change:
         """Read a document and store its memory.
 
-        The same text again changes nothing; another text under the name needs `replace=True`.
+        The same text again changes nothing; another text under the name needs `replace=True`. Without `tags` or
+        `metadata`, a document keeps those that it has.
         """
-        (change,) = self.add_many([Draft.of(name, text, title)], replace=replace)
+        (change,) = self.add_many([Draft.of(name, text, title, tags, metadata)], replace=replace)
         return change
 
     def add_many(
@@ -247,27 +261,49 @@ class Library:
             results[at] = Asked(with_places(ranked, document.parts), document.entry.memory_bytes)
         return [result for result in results if result is not None]
 
-    def ask_all(self, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+    def ask_all(
+        self,
+        question: str,
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[Answer]:
         """The most likely answers from all documents, each with its document; the kind "none": not in this library.
 
-        Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents.
+        Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents. With
+        `within`, only the documents of a subset are asked.
         """
-        return self.ask_all_many([question], top=top, look=look)[0]
+        return self.ask_all_many([question], top=top, look=look, within=within)[0]
 
     def ask_all_many(
-        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
     ) -> list[list[Answer]]:
         """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
         answers: list[list[Answer]] = []
         for first in range(0, len(questions), TOGETHER):
             with self.opened() as shard:
-                answers += ask_all(shard.alone, questions[first : first + TOGETHER], top, look)
+                answers += ask_all(shard.alone, questions[first : first + TOGETHER], top, look, within)
         return answers
 
-    def search(self, query: str, *, top: int = 10) -> list[Hit]:
+    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
         """The documents that fit a query best, best first, each with its sentences that fit best."""
         with self.opened() as shard:
-            return search(shard.alone, query, top)
+            return search(shard.alone, query, top, within)
+
+    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
+        """Whether a document says a sentence, word for word or with a few words changed, and where.
+
+        Case, punctuation, spaces and the kind of quotation marks do not count; one word in four may differ. The texts
+        of the twenty documents that fit best are compared.
+        """
+        with self.opened() as shard:
+            return verify(shard.alone, quote, within)
 
     def opened(self, progress: Progress = ignore_progress) -> AbstractContextManager[OpenedShard]:
         """One state of the library, for questions to all documents; signatures that are missing are made first."""
@@ -329,9 +365,14 @@ class Library:
             for name in dict.fromkeys(names):
                 changes.remove(name)
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]:
-        """Yield documents in the order of names, only those after `after`, at most `limit`."""
-        return map(document_of, self.store.documents(after=after, limit=limit))
+    def documents(
+        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
+    ) -> Iterator[Document]:
+        """Yield documents in the order of names, only those after `after`, at most `limit`, all or of a subset."""
+        if not within:
+            return map(document_of, self.store.documents(after=after, limit=limit))
+        with self.store.snapshot() as now:
+            return map(document_of, [*islice(entries_in(now, within, after), limit)])
 
     def show(self, name: str) -> DocumentDetails:
         """One document in full, with its text if it is kept."""

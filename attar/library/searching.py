@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache
 from attar.library.shard import OpenedShard, RecentScores
+from attar.library.subsets import SubsetCache
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex
@@ -80,6 +81,7 @@ class Searching:
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
         self._recent: RecentScores  # of the index
+        self._subsets = SubsetCache()
         self._left_out: list[str] = []
         # Searches do not wait for signatures that are missing: `make` makes them.
         self.deferred = False
@@ -126,7 +128,7 @@ class Searching:
             self._refreshed(now)
 
     def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
-        return OpenedShard(now, index, index.signer.reader, self._cache, self._recent)
+        return OpenedShard(now, index, index.signer.reader, self._cache, self._recent, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""

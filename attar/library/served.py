@@ -15,7 +15,7 @@ from typing import Protocol
 from attar.errors import AttarError, UnavailableError
 from attar.library.drafts import Draft
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit
+from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
 from attar.store.maintenance import Stats
 
 # The free bytes on disk that a ready server needs: room for some documents.
@@ -48,10 +48,17 @@ class ServedLibrary(Protocol):
         """The answers to each question, or its error, which does not affect the others."""
 
     def ask_all_many(
-        self, questions: Sequence[str], *, top: int | None = 5, look: int | None = None
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
     ) -> list[list[Answer]]: ...
 
-    def search(self, query: str, *, top: int = 10) -> list[Hit]: ...
+    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]: ...
+
+    def verify(self, quote: str, *, within: Subset | None = None) -> Verified: ...
 
     def add_many(
         self,
@@ -77,7 +84,9 @@ class ServedLibrary(Protocol):
 
     def remove(self, *names: str) -> None: ...
 
-    def documents(self, *, after: str | None = None, limit: int | None = None) -> Iterator[Document]: ...
+    def documents(
+        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
+    ) -> Iterator[Document]: ...
 
     def show(self, name: str) -> DocumentDetails: ...
 

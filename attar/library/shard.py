@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache, OpenDocument, place_in, with_places
-from attar.results import Sentence
+from attar.library.subsets import SubsetCache
+from attar.progress import check_stopped
+from attar.results import Difference, Passage, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
+from attar.text.quotes import Word, find_quote, words_of
 
 if TYPE_CHECKING:
     from attar.reader.answers import ScoredPhrases, Shares
@@ -128,9 +131,10 @@ class OpenedShard:
         reader: "Reader",
         cache: MemoryCache,
         recent: RecentScores,
+        subsets: SubsetCache,
     ) -> None:
         self._now, self._index, self._reader = now, index, reader
-        self._cache, self._recent = cache, recent
+        self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
 
     def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
@@ -151,10 +155,24 @@ class OpenedShard:
         return self._index.nearest(asked, standards)
 
     def best(
-        self, asked: Sequence[CorpusQuery], standards: Sequence[Standards], count: int
+        self,
+        asked: Sequence[CorpusQuery],
+        standards: Sequence[Standards],
+        count: int,
+        within: Subset | None = None,
     ) -> list[list[RankedDocument]]:
-        """The best documents."""
-        return self._index.best(self._now, asked, standards, count)
+        """The best documents, of all or of a subset."""
+        keys = self._subsets.keys(self._now, within) if within else None
+        return self._index.best(self._now, asked, standards, count, keys)
+
+    def has_any(self, within: Subset) -> bool:
+        """Whether a subset has a document here."""
+        return bool(self._subsets.keys(self._now, within))
+
+    def quotes(self, quote: str, names: Iterable[str]) -> dict[str, list[Passage] | None]:
+        """The places of documents that say a quote; None of a document whose text is not kept."""
+        words = words_of(quote)
+        return {document.name: _passages(quote, words, document) for document in self._opened(names)}
 
     def match(self, query: str, names: Iterable[str]) -> dict[str, float]:
         """How well the phrases of documents fit a query."""
@@ -267,3 +285,22 @@ class OpenedShard:
             return self._cache.get(self._now, name)
         except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
             return None
+
+
+def _passages(quote: str, words: Sequence[Word], document: OpenDocument) -> list[Passage] | None:
+    """The places of a document that say a quote."""
+    check_stopped()
+    text = document.text
+    if text is None:
+        return None
+    return [
+        Passage(
+            document.name,
+            text[match.start : match.end],
+            match.start,
+            match.end,
+            place_in(document.parts, match.start),
+            [Difference(*difference) for difference in match.differences],
+        )
+        for match in find_quote(words, quote, text)
+    ]

@@ -11,7 +11,7 @@ import contextlib
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from heapq import nsmallest
@@ -187,12 +187,20 @@ class SearchIndex:
             return [self._nearest(compared, standard) for compared, standard in pairs]
 
     def best(
-        self, now: Snapshot, asked: Sequence[CorpusQuery], standards: Sequence[Standards], count: int
+        self,
+        now: Snapshot,
+        asked: Sequence[CorpusQuery],
+        standards: Sequence[Standards],
+        count: int,
+        within: Collection[bytes] | None = None,
     ) -> list[list[RankedDocument]]:
-        """The best documents, best first, as of the last `refresh`; those that have changed since are left out."""
+        """The best documents, best first, as of the last `refresh`; those that have changed since are left out.
+
+        `within` has the keys of the only ones that count.
+        """
         with self._lock:
             pairs = zip(self._compare(asked), standards, strict=True)
-            return [self._best(now, compared, standard, count) for compared, standard in pairs]
+            return [self._best(now, compared, standard, count, within) for compared, standard in pairs]
 
     def _compare(self, asked: Sequence[CorpusQuery]) -> list[_Compared]:
         """The scores of the rows that are compared with each query; those of the last ones are kept for the next step.
@@ -296,7 +304,12 @@ class SearchIndex:
         return compared.nearest[1]
 
     def _best(
-        self, now: Snapshot, compared: _Compared, standards: Standards, count: int
+        self,
+        now: Snapshot,
+        compared: _Compared,
+        standards: Standards,
+        count: int,
+        within: Collection[bytes] | None,
     ) -> list[RankedDocument]:
         signatures = compared.signatures
         if standards.least is not None:
@@ -305,6 +318,9 @@ class SearchIndex:
             signatures = signatures.copy()
             signatures[nearest.places[changed]] = nearest.exact[changed]
         mixed, rows, keys = standards.mixed(compared.words, signatures), compared.rows, self._table.keys
+        if within is not None:
+            wanted = np.fromiter((keys[row] in within for row in rows.tolist()), np.bool_, len(rows))
+            mixed, rows = mixed[wanted], rows[wanted]
         chosen = min(len(mixed), count + _SPARE)
         if not chosen:
             return []
@@ -317,7 +333,7 @@ class SearchIndex:
         for at in order:
             entry = stored.entry(keys[rows[at]])
             if entry is not None and entry.changed == self._table.changed(rows[at]):
-                documents.append(RankedDocument(float(mixed[at]), keys[rows[at]], entry.name))
+                documents.append(RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest))
         return documents[:count]
 
 

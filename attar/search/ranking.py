@@ -139,11 +139,15 @@ def refined(standards: Standards, nearest: Sequence[Nearest]) -> Standards:
 
 
 class RankedDocument(NamedTuple):
-    """A document that search found: its score, in standard deviations above the mean document, its key and name."""
+    """A document that search found: its score, in standard deviations above the mean document, its key and name.
+
+    `digest` is that of its text, by which copies are recognised; empty if it is not known.
+    """
 
     score: float
     key: bytes
     name: str
+    digest: bytes = b""
 
 
 def best_of(shards: Sequence[Sequence[RankedDocument]], count: int) -> list[RankedDocument]:

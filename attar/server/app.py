@@ -65,6 +65,10 @@ _LIST_QUERY = (
     Parameter("after", "only names after this one", {"type": "string"}),
     Parameter("limit", "at most this many documents", _LIMIT),
     Parameter("contains", "only those whose name or title contains this, in any case", {"type": "string"}),
+    Parameter("name", "only this document; may be repeated", {"type": "string"}),
+    Parameter("in", "only documents below this folder", {"type": "string"}),
+    Parameter("tag", "only documents with this tag; may be repeated", {"type": "string"}),
+    Parameter("since", "only documents with a date from this day on", {"type": "string", "format": "date"}),
 )
 _FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
 _FILE_QUERY = (
@@ -76,7 +80,8 @@ _FILE_QUERY = (
 # "…/append" before the name alone.
 ROUTES = (
     Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
-    Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}),
+    Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}, (404,)),
+    Route("POST", wire.VERIFY, routes.verify, wire.Verify, {200: wire.Verification}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
     Route("GET", wire.STATUS, routes.status, None, {200: wire.Status}),
     Route(

@@ -6,6 +6,7 @@ that is its reply, a status and a struct, or a response.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from functools import cache, partial
 from itertools import islice
 from typing import Any, cast
@@ -24,7 +25,7 @@ from attar import wire
 from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
-from attar.results import Change, Document, DocumentDetails
+from attar.results import Change, Document, DocumentDetails, Subset
 from attar.server.costs import check_cost
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
@@ -125,7 +126,7 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     check_cost(questions, body.top)
     by_words = 0
     if body.asks_all:
-        asked, missing = await service.ask_all(questions, body.top, body.look)
+        asked, missing = await service.ask_all(questions, body.top, body.look, body.within)
         by_words = service.unsigned
     else:
         asked, missing = await service.ask(AskJob(names, questions, body.top, body.look)), []
@@ -147,21 +148,38 @@ async def search(service: Service, request: Request, body: wire.Search) -> wire.
     """Rank all documents by a query."""
     started = time.perf_counter()
     check_length("query", len(body.query), service.settings.max_question)
-    hits, missing = await service.search(lambda: service.library.search(body.query, top=body.top))
+    search_all = partial(service.library.search, body.query, top=body.top, within=body.within)
+    hits, missing = await service.search(search_all)
     return wire.Hits(body.query, hits, time.perf_counter() - started, missing, service.unsigned)
+
+
+async def verify(service: Service, request: Request, body: wire.Verify) -> wire.Verification:
+    """Tell whether documents say a sentence, word for word or with a few words changed, and where."""
+    started = time.perf_counter()
+    result, missing = await service.search(lambda: service.library.verify(body.quote, within=body.within))
+    seconds = time.perf_counter() - started
+    return wire.Verification(
+        result.verdict,
+        result.passages,
+        result.unchecked,
+        quote=body.quote,
+        seconds=seconds,
+        missing=missing,
+        by_words=service.unsigned,
+    )
 
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
     """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
     limit = _query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
     after, contains = request.query_params.get("after") or None, request.query_params.get("contains", "")
-    library = service.library
+    library, within = service.library, _query_subset(request)
 
     def read() -> tuple[list[Document], int]:
         # One more than asked for shows whether there is a next page.
         if not contains:
-            return [*library.documents(after=after, limit=limit + 1)], len(library)
-        found = filter(partial(_contains, contains.lower()), library.documents(after=after))
+            return [*library.documents(after=after, limit=limit + 1, within=within)], len(library)
+        found = filter(partial(_contains, contains.lower()), library.documents(after=after, within=within))
         return [*islice(found, limit + 1)], len(library)
 
     (documents, total), missing = await service.read(read)
@@ -187,7 +205,7 @@ async def put_document(
     """Add or replace a document: 201 if the name is new, 200 if not; a long text becomes a job."""
     name = _document_name(request)
     check_length("text", len(body.text), service.settings.max_text)
-    draft = Draft.of(name, body.text, body.title)
+    draft = Draft.of(name, body.text, body.title, body.tags, body.metadata)
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, lambda job: add_drafts(service.library, [draft], body.replace, job))
     (change,) = await service.write(lambda: service.library.add_many([draft], replace=body.replace))
@@ -342,6 +360,18 @@ def _query_number(request: Request, name: str, default: int, most: int) -> int:
     if not is_number or not 1 <= int(written) <= most:
         raise OptionError.expected(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
     return int(written)
+
+
+def _query_subset(request: Request) -> Subset | None:
+    """The subset of documents that the query string gives."""
+    given = request.query_params
+    written = given.get("since")
+    try:
+        since = None if written is None else date.fromisoformat(written)
+    except ValueError:
+        raise OptionError.expected("since", "a day such as 2026-01-31", repr(str(written)[:20])) from None
+    names, tags = tuple(given.getlist("name")), tuple(given.getlist("tag"))
+    return Subset(names, given.get("in", ""), tags, since) or None
 
 
 def _query_flag(request: Request, name: str) -> bool:

@@ -15,7 +15,7 @@ from attar.documents.workers import FileLimits, FileReader
 from attar.errors import AttarError, UnknownDocumentError
 from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
-from attar.results import Asked
+from attar.results import Asked, Subset
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
 from attar.server.costs import turns
 from attar.server.jobs import Jobs
@@ -148,13 +148,13 @@ class Service:
         return asked
 
     async def ask_all(
-        self, questions: list[str], top: int | None, look: int | None
+        self, questions: list[str], top: int | None, look: int | None, within: Subset | None
     ) -> tuple[list[Asked], list[str]]:
         """Answer questions from all documents; also the parts of the library that the answers are without."""
         asked: list[Asked] = []
         missing: list[str] = []
         for turn in turns(questions, _TURN_OF_ALL):
-            ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look)
+            ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look, within=within)
             answers, without = await self.search(ask)
             asked += [Asked(answer, 0) for answer in answers]
             missing += [part for part in without if part not in missing]

@@ -53,6 +53,8 @@ _FIELDS = (
     "parts",
     "budget",
     "incomplete",
+    "tags",
+    "metadata",
 )
 
 
@@ -87,6 +89,8 @@ def _schema(info: ExportInfo) -> "pa.Schema":
         "source": pa.string(),
         "date": pa.string(),
         "incomplete": pa.string(),
+        "tags": pa.list_(pa.string()),
+        "metadata": pa.map_(pa.string(), pa.string()),
         "parts": pa.binary(),
         "budget": pa.int64(),
         "memory": pa.large_binary(),
@@ -101,6 +105,7 @@ def _table(records: list[Record], schema: "pa.Schema") -> "pa.Table":
 
     rows = [
         {field: getattr(record.entry, field) for field in _FIELDS}
+        | {"metadata": list(record.entry.metadata.items())}
         | {"memory": record.memory_data, "text": record.text, "signature": record.signature}
         for record in records
     ]
@@ -115,7 +120,7 @@ def _record(row: dict[str, Any], path: Path) -> Record:
         text = msgspec.convert(row["text"], str | None)
         text_data = None if text is None else write_text(text, str(row["name"]))
         entry = DocumentEntry(
-            **{field: row[field] for field in _FIELDS},
+            **{field: row[field] for field in _FIELDS} | {"metadata": dict(row["metadata"] or ())},
             memory_bytes=len(memory_data),
             text_bytes=None if text_data is None else len(text_data),
         )

@@ -35,12 +35,17 @@ _parts = msgspec.msgpack.Decoder(list[tuple[Annotated[int, msgspec.Meta(ge=0, le
 
 
 class Origin(NamedTuple):
-    """The file that a document was read from, its own date, its parts, and what of the file its text is without."""
+    """The file that a document was read from, its own date, its parts, and what of the file its text is without.
+
+    Tags and metadata are the caller's; None: those that the document has already.
+    """
 
     source: str = ""
     date: str = ""
     parts: Parts = ()
     incomplete: str = ""
+    tags: tuple[str, ...] | None = None
+    metadata: dict[str, str] | None = None
 
 
 def pack_parts(parts: Parts) -> bytes:
@@ -147,6 +152,8 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     budget: _Count = 0
     # What of its file the text is without; empty if it has all.
     incomplete: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, str] = {}
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -319,6 +326,8 @@ class Record:
             parts=pack_parts(origin.parts),
             budget=budget,
             incomplete=origin.incomplete,
+            tags=origin.tags or (),
+            metadata=origin.metadata or {},
         )
         return cls(entry, memory_data, text_data, signature)
 

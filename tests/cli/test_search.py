@@ -6,6 +6,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+READER = ("--reader", "answers")
+
 TEXTS = {
     "rome": "Rome is the capital of Italy. The Tiber flows through the city.",
     "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
@@ -112,3 +114,32 @@ def test_refit_names_what_it_would_lose(run):
 def test_a_library_that_is_not_there_is_one_line(run):
     code, _, (error,) = run("search", "nowhere", "tea")
     assert (code, "nowhere" in error) == (2, True)
+
+
+def test_verify_prints_the_place_or_what_differs(run):
+    assert run("verify", "library", "the tiber FLOWS through the city")[:2] == (
+        0,
+        ["found, word for word", "rome, characters 30 to 62  The Tiber flows through the city"],
+    )
+    code, lines, _ = run("verify", "library", "The Tiber runs through the city")
+    assert (code, lines[0]) == (0, "nearly")
+    assert lines[2] == '  the quote has "runs", the document "flows"'
+    assert run("verify", "library", "Pigs can fly over the moon")[:2] == (1, ["not in this library"])
+    code, lines, _ = run("verify", "library", "The Tiber runs through the city", "--json")
+    assert json.loads(lines[0])["passages"][0]["differences"] == [{"quote": "runs", "text": "flows"}]
+
+
+def test_some_documents_are_asked_searched_and_listed(run):
+    assert run("add", "library", "tea.txt", "--tag", "drink", *READER)[0] == 0
+    _, lines, _ = run("list", "library", "--tag", "drink", "--json")
+    assert [document["name"] for document in json.loads(lines[0])["documents"]] == ["tea"]
+    _, lines, _ = run("search", "library", "the Italian capital", "--tag", "drink", "--in", ".", "--json")
+    assert [hit["document"] for hit in json.loads(lines[0])["hits"]] == ["tea"]
+    _, lines, _ = run("ask", "library", "What flows through the city?", "--name", "tea", "--json", *READER)
+    answers = json.loads(lines[0])["questions"][0]["answers"]
+    assert {answer.get("document") for answer in answers} <= {"tea", None}
+    assert run("ask", "library", "Who?", "--tag", "nothing", *READER)[2] == [
+        "attar: no document has the tag 'nothing'; see what there is: attar list STORE"
+    ]
+    assert run("ask", "library", "tea", "Who drank?", "--tag", "drink", *READER)[0] == 2
+    assert run("add", "library", "tea.txt", "--tag", "x" * 10_000, *READER)[0] == 2

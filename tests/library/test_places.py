@@ -65,7 +65,9 @@ def test_an_answer_from_all_documents_names_its_document_and_page(filled):
 
 def test_what_is_appended_has_its_own_places(filled):
     filled.append("rent.pdf", "Liv Berg sings alto.")
-    filled.append("rent.pdf", Draft.of("rent.pdf", "Max Orr teaches.", origin=Origin(parts=[(0, "page 1")])))
+    filled.append(
+        "rent.pdf", Draft.of("rent.pdf", "Max Orr teaches.")._replace(origin=Origin(parts=[(0, "page 1")]))
+    )
     assert place(filled, "rent.pdf", "Who owns a boat?", "Eve Moss") == "page 3"
     assert place(filled, "rent.pdf", "Who sings alto?", "Liv Berg") is None
     assert place(filled, "rent.pdf", "Who teaches?", "Max Orr") == "appended, page 1"

@@ -87,7 +87,7 @@ def test_all_documents_are_read_again(filled, folder, other, texts, assert_moved
 
 def test_documents_keep_where_they_came_from(filled, other, texts):
     origin = Origin("/letters/emma.pdf", "2026-03-04", [(0, "page 1")])
-    filled.add_many([Draft.of("emma", texts[4], origin=origin)])
+    filled.add_many([Draft.of("emma", texts[4])._replace(origin=origin)])
     before = filled.store.get("emma").entry
     filled.reread(other)
     after = filled.store.get("emma").entry

@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from datetime import date
 
 import pytest
 
-from attar import AsyncClient, Client
+from attar import AsyncClient, Client, Subset
+from attar.errors import OptionError
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.server.app import make_app
@@ -78,3 +80,27 @@ def test_many_questions_to_all_documents(serve, made):
 @pytest.mark.parametrize("body", [{}, {"query": 5}, {"query": "a", "top": 0}, {"query": "a", "more": 1}])
 def test_other_bodies_are_refused(served, refused, body):
     refused(served.post("/v1/search", body), 422)
+
+
+def test_clients_verify_and_choose_documents_as_the_library_does(listen, made):
+    url, library = listen(made).url, made.library
+    library.add("rome", TEXTS["rome"], tags=["city"], metadata={"by": "Ann"})
+    some, quote = Subset(tags=("city",), since=date(2020, 1, 1)), "The Tiber runs through the city"
+
+    async def ask():
+        async with AsyncClient(url) as client:
+            return await client.verify(quote), [document async for document in client.documents(within=some)]
+
+    with Client(url) as client:
+        assert client.add("tea", TEXTS["tea"], tags=["drink"]).change == "replaced"
+        assert client.verify(quote) == library.verify(quote)
+        assert client.verify(quote).verdict == "nearly"
+        assert client.search("tea", within=some) == library.search("tea", within=some)
+        assert client.ask_all(QUESTION, within=some) == library.ask_all(QUESTION, within=some)
+        assert [*client.documents(within=some)] == [*library.documents(within=some)]
+        assert [document.metadata for document in client.documents(within=some)] == [{"by": "Ann"}]
+        assert asyncio.run(ask()) == (library.verify(quote), [*library.documents(within=some)])
+        with pytest.raises(OptionError, match="tag: expected 1 to 100 characters, got 10,000"):
+            client.add("tea", TEXTS["tea"], tags=["x" * 10_000])
+        with pytest.raises(OptionError, match="no document has the tag 'x'"):
+            client.ask_all(QUESTION, within=Subset(tags=("x",)))

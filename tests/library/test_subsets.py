@@ -1,0 +1,113 @@
+"""Documents carry tags, metadata, folders and dates; questions, searches and lists take some of them."""
+
+from datetime import date
+
+import pytest
+
+from attar.errors import DtypeError, OptionError
+from attar.library.drafts import Draft
+from attar.library.library import Library
+from attar.results import Subset
+from attar.store.records import Origin
+
+from .conftest import damage
+
+
+def draft(name, text, source="", day=""):
+    return Draft.of(name, text)._replace(origin=Origin(source=source, date=day))
+
+
+@pytest.fixture
+def library(folder, reader):
+    with Library(folder, reader) as library:
+        library.add("tea", "Zebra tea gives joy.", tags=["drink", "hot"], metadata={"by": "Ann"})
+        library.add_many(
+            [
+                draft("old/rent", "Bob pays the rent.", "/home/Ann/letters/2019/rent.txt", "2019-05-03"),
+                draft("rome", "Rome has a river.", "/home/Ann/notes/rome.txt"),
+            ]
+        )
+        yield library
+
+
+@pytest.mark.parametrize(
+    ("within", "names"),
+    [
+        (Subset(), ["old/rent", "rome", "tea"]),
+        (Subset(names=("tea", "rome")), ["rome", "tea"]),
+        (Subset(tags=("hot", "drink")), ["tea"]),
+        (Subset(tags=("hot", "cold")), []),
+        (Subset(folder="letters"), ["old/rent"]),
+        (Subset(folder="ann/letters/"), ["old/rent"]),
+        (Subset(folder="/home/Ann"), ["old/rent", "rome"]),
+        (Subset(folder="/Ann"), []),
+        (Subset(folder="old"), ["old/rent"]),
+        (Subset(folder="rent"), []),
+        (Subset(since=date(2020, 1, 1)), ["rome", "tea"]),
+        (Subset(since=date(2019, 5, 3), folder="letters"), ["old/rent"]),
+    ],
+)
+def test_lists_have_the_documents_that_fit_all_that_is_given(library, within, names):
+    assert [document.name for document in library.documents(within=within)] == names
+
+
+def test_pages_of_a_subset(library):
+    within = Subset(folder="/home")
+    assert [document.name for document in library.documents(within=within, limit=1)] == ["old/rent"]
+    assert [document.name for document in library.documents(within=within, after="old/rent")] == ["rome"]
+
+
+def test_questions_and_searches_of_a_subset_know_no_other_document(library):
+    within = Subset(folder="notes")
+    assert {answer.document for answer in library.ask_all("What gives joy?", within=within)} <= {"rome", None}
+    assert [hit.document for hit in library.search("zebra tea", within=within)] == ["rome"]
+    assert len(library.search("zebra tea", within=Subset())) == 3
+
+
+def test_a_subset_follows_changes(library):
+    within = Subset(tags=("hot",))
+    assert len(library.search("zebra tea", within=within)) == 1
+    library.add("coffee", "Coffee gives joy.", tags=["hot"])
+    assert {hit.document for hit in library.search("zebra tea", within=within)} == {"tea", "coffee"}
+
+
+def test_a_damaged_document_is_in_no_subset(folder, reader, library):
+    library.close()
+    damage(folder, b"frome")
+    with Library(folder, reader) as library:
+        assert [document.name for document in library.documents(within=Subset(folder="/home"))] == [
+            "old/rent"
+        ]
+
+
+def test_tags_and_metadata_stay_until_others_are_given(library):
+    library.add("tea", "Another text.", replace=True)
+    library.append("tea", "And more.")
+    shown = library.show("tea")
+    assert (shown.tags, shown.metadata) == (("drink", "hot"), {"by": "Ann"})
+    assert library.add("tea", shown.text, tags=["cold"], metadata={}).change == "replaced"
+    shown = library.show("tea")
+    assert (shown.tags, shown.metadata) == (("cold",), {})
+
+
+def test_a_merged_document_has_the_tags_of_all(library):
+    library.add("rome", "Rome has a river.", tags=["city", "hot"])
+    library.merge("both", ["rome", "tea"])
+    assert library.show("both").tags == ("city", "hot", "drink")
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "line"),
+    [
+        ({"tags": ["a" * 10_000]}, OptionError, "tag: expected 1 to 100 characters, got 10,000"),
+        ({"tags": [""]}, OptionError, "tag: expected 1 to 100"),
+        ({"tags": ["a"] * 65}, OptionError, "tags: expected at most 64, got 65"),
+        ({"tags": "paid"}, DtypeError, "tags: expected a list of strings, got str"),
+        ({"metadata": {"a": 1}}, DtypeError, "value in metadata: expected a string, got int"),
+        ({"metadata": {"a": "b" * 1_001}}, OptionError, "value in metadata: expected 0 to 1,000"),
+    ],
+)
+def test_labels_that_cannot_be_kept_are_refused(library, labels, error, line):
+    with pytest.raises(error, match=line):
+        library.add("new", "Ann left.", **labels)
+    assert "new" not in library
