@@ -138,7 +138,7 @@ class Difference(msgspec.Struct, frozen=True):
     text: str
 
 
-class Passage(msgspec.Struct, frozen=True, omit_defaults=True):
+class QuotedPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     """A place that says a quote: the document's own words, their characters, and the place, as in `Answer`.
 
     Without `differences` it says it word for word; case, punctuation and spaces do not count.
@@ -162,7 +162,7 @@ class Verified(msgspec.Struct, frozen=True):
     """
 
     verdict: Verdict
-    passages: list[Passage]
+    passages: list[QuotedPlace]
     unchecked: int = 0
 
 

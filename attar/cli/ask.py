@@ -14,7 +14,7 @@ from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentEr
 
 if TYPE_CHECKING:
     from attar.library.library import Library
-    from attar.results import Answer, Passage, Subset
+    from attar.results import Answer, QuotedPlace, Subset
 
 
 _STDIN = Path("-")
@@ -302,7 +302,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _print_passage(passage: "Passage") -> None:
+def _print_passage(passage: "QuotedPlace") -> None:
     place = shown(passage.place) if passage.place else f"characters {passage.start:,} to {passage.end:,}"
     print(f"{one_line(passage.document)}, {place}  {printable(' '.join(passage.text.split()))}")
     for difference in passage.differences:

@@ -16,7 +16,7 @@ import numpy as np
 from attar.errors import FormatError, OptionError
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
 from attar.library.subsets import nothing_in
-from attar.results import ABSENT, Answer, Hit, Passage, Subset, Verdict, Verified, check_asked, check_top
+from attar.results import ABSENT, Answer, Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
 from attar.search.table import Corpus
 from attar.text.quotes import MOST_WORDS, words_of
@@ -127,7 +127,7 @@ def verify(each_shard: EachShard, quote: str, within: Subset | None = None) -> V
     return Verified(verdict, nearest, sum(of_document is None for of_document in in_order))
 
 
-def _changed_words(passage: Passage) -> int:
+def _changed_words(passage: QuotedPlace) -> int:
     return sum(
         max(len(difference.quote.split()), len(difference.text.split())) for difference in passage.differences
     )

@@ -10,7 +10,7 @@ from attar.errors import RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache, OpenDocument, place_in, with_places
 from attar.library.subsets import SubsetCache
 from attar.progress import check_stopped
-from attar.results import Difference, Passage, Sentence, Subset
+from attar.results import QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.search.table import Corpus
@@ -169,7 +169,7 @@ class OpenedShard:
         """Whether a subset has a document here."""
         return bool(self._subsets.keys(self._now, within))
 
-    def quotes(self, quote: str, names: Iterable[str]) -> dict[str, list[Passage] | None]:
+    def quotes(self, quote: str, names: Iterable[str]) -> dict[str, list[QuotedPlace] | None]:
         """The places of documents that say a quote; None of a document whose text is not kept."""
         words = words_of(quote)
         return {document.name: _passages(quote, words, document) for document in self._opened(names)}
@@ -287,20 +287,20 @@ class OpenedShard:
             return None
 
 
-def _passages(quote: str, words: Sequence[Word], document: OpenDocument) -> list[Passage] | None:
+def _passages(quote: str, words: Sequence[Word], document: OpenDocument) -> list[QuotedPlace] | None:
     """The places of a document that say a quote."""
     check_stopped()
     text = document.text
     if text is None:
         return None
     return [
-        Passage(
+        QuotedPlace(
             document.name,
             text[match.start : match.end],
             match.start,
             match.end,
             place_in(document.parts, match.start),
-            [Difference(*difference) for difference in match.differences],
+            match.differences,
         )
         for match in find_quote(words, quote, text)
     ]

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.results import Difference
+
 # One changed word is forgiven in this many.
 WORDS_PER_CHANGE = 4
 # The most words of a quote: an alignment takes time with the square of them.
@@ -32,13 +34,6 @@ class Word(NamedTuple):
     form: str
     start: int
     end: int
-
-
-class Difference(NamedTuple):
-    """Words of the quote, and what the text has in their place; either may be empty."""
-
-    quote: str
-    text: str
 
 
 class Match(NamedTuple):

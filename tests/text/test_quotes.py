@@ -9,7 +9,7 @@ TEXT = "Ann wrote: “The rent is 1,610 pounds — a month, it’s due on Monday
 
 def found(quote, text=TEXT):
     return [
-        (text[match.start : match.end], [tuple(pair) for pair in match.differences])
+        (text[match.start : match.end], [(pair.quote, pair.text) for pair in match.differences])
         for match in find_quote(words_of(quote), quote, text)
     ]
 
