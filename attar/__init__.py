@@ -7,6 +7,7 @@ from attar.errors import (
     AccessDeniedError,
     AttarError,
     BusyError,
+    MissingError,
     NameTakenError,
     ReaderMismatchError,
     StoreError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Change,
         Document,
         DocumentDetails,
+        Excerpt,
         Hit,
         QuotedPlace,
         Refit,
@@ -53,6 +55,7 @@ _MODULES = {
         "Change",
         "Document",
         "DocumentDetails",
+        "Excerpt",
         "Hit",
         "QuotedPlace",
         "Refit",
@@ -74,6 +77,7 @@ __all__ = [
     "Client",
     "Document",
     "DocumentDetails",
+    "Excerpt",
     "Hit",
     "Library",
     "Memory",
@@ -100,7 +104,14 @@ if not TYPE_CHECKING:  # so that mypy knows which names there are
     def __getattr__(name: str) -> object:
         if name not in _MODULES:
             raise AttributeError(f"module 'attar' has no attribute {name!r}")
-        module = import_module(_MODULES[name])
+        try:
+            module = import_module(_MODULES[name])
+        except ModuleNotFoundError as fault:
+            if not str(fault.name).startswith("attar."):
+                raise
+            # The small distribution (`client/`) has no other rooms.
+            line = f"attar.{name} is not a part of attar-client"
+            raise MissingError(line, "install attar in its place") from fault
         value = globals()[name] = module if name in ("nn", "ops") else getattr(module, name)
         return value
 

@@ -140,9 +140,9 @@ def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
     return Call("POST", wire.ASK, read, body)
 
 
-def search(query: str, top: int, within: Subset | None) -> Call[list[Hit]]:
+def search(query: str, top: int, within: Subset | None, passages: bool) -> Call[list[Hit]]:
     """Search all documents."""
-    read, body = _decode(wire.Hits), wire.Search(query, top, within)
+    read, body = _decode(wire.Hits), wire.Search(query, top, within, passages)
     return Call("POST", wire.SEARCH, lambda reply: _whole(read(reply)).hits, body)
 
 

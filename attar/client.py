@@ -169,9 +169,11 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
             *itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look, within)))
         ]
 
-    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
+    def search(
+        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
+    ) -> list[Hit]:
         """Like `Library.search`."""
-        return self._send(calls.search(query, top, within))
+        return self._send(calls.search(query, top, within, passages))
 
     def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
         """Like `Library.verify`."""
@@ -348,9 +350,11 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look, within)]
         return [*itertools.chain.from_iterable(parts)]
 
-    async def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
+    async def search(
+        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
+    ) -> list[Hit]:
         """Like `Library.search`."""
-        return await self._send(calls.search(query, top, within))
+        return await self._send(calls.search(query, top, within, passages))
 
     async def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
         """Like `Library.verify`."""

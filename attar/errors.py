@@ -120,6 +120,26 @@ def install_command(extra: str) -> str:
 
 
 @contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Report in one line that a package is not installed which `what` needs, and the extra that has it.
+
+    >>> with needs_extra("attar serve", "server"):
+    ...     import no_such_package
+    Traceback (most recent call last):
+    attar.errors.MissingError: attar serve needs no_such_package, which is not installed; pip install '.[server]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as fault:
+        package = str(fault.name).partition(".")[0]
+        if package == "attar":
+            raise
+        raise MissingError(
+            f"{what} needs {package}, which is not installed", install_command(extra)
+        ) from fault
+
+
+@contextmanager
 def writing_to(folder: Path, remedy: str = "") -> Iterator[None]:
     """Report in one line that a folder cannot be written to, and why."""
     try:

@@ -119,9 +119,14 @@ class Sentence(msgspec.Struct, frozen=True, omit_defaults=True):
     place: str | None = None
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Excerpt(Sentence, frozen=True):
+    """What stands around a sentence: whole paragraphs, at most 1,200 characters; its characters and its place."""
+
+
+class Hit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A document that search found, with its sentences that fit best; none if its text is not kept.
 
+    `passages` are the paragraphs around these sentences, if they were asked for.
     `score` is comparable between the documents of one search, not between searches.
     """
 
@@ -129,6 +134,7 @@ class Hit(msgspec.Struct, frozen=True):
     title: str
     score: float
     sentences: list[Sentence]
+    passages: list[Excerpt] = []
 
 
 class Difference(msgspec.Struct, frozen=True):

@@ -122,6 +122,9 @@ class Search(RequestBody):
     query: Question
     top: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="documents, at most")] = 10
     within: Subset | None = None
+    passages: Annotated[bool, msgspec.Meta(description="also the paragraphs around the best sentences")] = (
+        False
+    )
 
 
 class Verify(RequestBody):

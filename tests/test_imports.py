@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import attar
 
+ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("torch", "numpy", "scipy", "triton", "matplotlib", "lmdb", "pyarrow")
 
 
@@ -51,6 +54,21 @@ def test_version_and_help_load_nothing_heavy(arguments):
 @pytest.mark.slow
 def test_a_client_loads_nothing_heavy():
     assert loaded_by("import attar, attar.wire; attar.Client().close()") == []
+
+
+def test_a_client_needs_only_what_the_small_distribution_declares():
+    """Its modules are listed in `client/pyproject.toml`."""
+    listed = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text(encoding="utf-8"))
+    included = listed["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
+    code = (
+        "import sys, attar.client; attar.Client().close(); attar.Answer\n"
+        "print(*(name for name in sys.modules if name.partition('.')[0] == 'attar'))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    files = {name.replace(".", "/") + ".py" for name in ran.stdout.split()} - {"attar.py"}
+    assert {*files, "attar/__init__.py", "attar/py.typed", "attar/LICENSE"} == {*included} | {
+        "attar/__init__.py"
+    }
 
 
 @pytest.mark.slow

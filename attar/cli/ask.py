@@ -230,6 +230,9 @@ def search(
     store: options.StorePath,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or some words.")],
     top: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 10,
+    passages: Annotated[
+        bool, typer.Option("--passages", help="Print the paragraphs around the best sentences.")
+    ] = False,
     names: options.OnlyNames = None,
     folder: options.Folder = None,
     tags: options.Tags = None,
@@ -246,14 +249,16 @@ def search(
     with Library(store, reader, read_only=True) as library:
         with progress_bar() as progress:
             library.make_signatures(progress=progress)
-        hits = library.search(query, top=top, within=options.subset_of(names, folder, tags, since))
+        hits = library.search(
+            query, top=top, within=options.subset_of(names, folder, tags, since), passages=passages
+        )
         print_search_state(library.search_state.lines())
     if as_json:
         print_json({"query": query, "hits": hits})
         return
     for hit in hits:
         print(f"{shown(hit.document)}  {hit.score:.1f}")
-        for sentence in hit.sentences:
+        for sentence in hit.passages if passages else hit.sentences:
             place = f" ({shown(sentence.place)})" if sentence.place else ""
             print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:

@@ -49,7 +49,7 @@ def make_app(command: str | None = None) -> typer.Typer:
 
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
-    from attar.cli import cluster, paper, questions, serve, store
+    from attar.cli import cluster, mcp, paper, questions, serve, store
 
     app.add_typer(store.app, name="store")
     app.command("export")(store.export_documents)
@@ -58,6 +58,7 @@ def _add_others(app: typer.Typer) -> None:
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("serve", cls=RayCommand)(serve.serve)
+    app.command("mcp")(mcp.mcp)
     app.add_typer(paper.app, name="paper")
     app.command("bench")(paper.table1)
 

@@ -71,8 +71,10 @@ class ShardedLibrary:
             ]
         )
 
-    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
-        return self._calls.ask(lambda each_shard: search(each_shard, query, top, within))
+    def search(
+        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
+    ) -> list[Hit]:
+        return self._calls.ask(lambda each_shard: search(each_shard, query, top, within, passages))
 
     def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
         return self._calls.ask(lambda each_shard: verify(each_shard, quote, within))

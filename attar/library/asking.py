@@ -89,7 +89,9 @@ def _look_again(
     ]
 
 
-def search(each_shard: EachShard, query: str, top: int, within: Subset | None = None) -> list[Hit]:
+def search(
+    each_shard: EachShard, query: str, top: int, within: Subset | None = None, passages: bool = False
+) -> list[Hit]:
     """The best documents with their best sentences: the first of them ranked again by how well their phrases fit."""
     check_top(top)
     check_asked("query", query)
@@ -102,9 +104,9 @@ def search(each_shard: EachShard, query: str, top: int, within: Subset | None = 
         [document.score for document in candidates], [matches[document.name] for document in sound]
     )
     names = [candidates[at].name for at, _ in order[:top]]
-    (shown,) = _joined(each_shard(lambda shard: [shard.sentences(query, names)]))
+    (shown,) = _joined(each_shard(lambda shard: [shard.sentences(query, names, passages)]))
     return [
-        Hit(name, shown[name].title, score, shown[name].sentences)
+        Hit(name, shown[name].title, score, shown[name].sentences, shown[name].passages)
         for name, (_, score) in zip(names, order, strict=False)
         if name in shown
     ]

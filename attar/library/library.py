@@ -291,10 +291,15 @@ class Library:
                 answers += ask_all(shard.alone, questions[first : first + TOGETHER], top, look, within)
         return answers
 
-    def search(self, query: str, *, top: int = 10, within: Subset | None = None) -> list[Hit]:
-        """The documents that fit a query best, best first, each with its sentences that fit best."""
+    def search(
+        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
+    ) -> list[Hit]:
+        """The documents that fit a query best, best first, each with its sentences that fit best.
+
+        With `passages`, also with the paragraphs around these: enough for a language model to answer from.
+        """
         with self.opened() as shard:
-            return search(shard.alone, query, top, within)
+            return search(shard.alone, query, top, within, passages)
 
     def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
         """Whether a document says a sentence, word for word or with a few words changed, and where.

@@ -10,11 +10,12 @@ from attar.errors import RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache, OpenDocument, place_in, with_places
 from attar.library.subsets import SubsetCache
 from attar.progress import check_stopped
-from attar.results import QuotedPlace, Sentence, Subset
+from attar.results import Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
+from attar.text.passages import passages_around
 from attar.text.quotes import Word, find_quote, words_of
 
 if TYPE_CHECKING:
@@ -82,10 +83,11 @@ class ReadAgain:
 
 @dataclass(frozen=True)
 class BestSentences:
-    """A document's title, and its sentences that fit a query best."""
+    """A document's title, its sentences that fit a query best, and the passages around them."""
 
     title: str
     sentences: list[Sentence]
+    passages: list[Excerpt]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +182,9 @@ class OpenedShard:
         matches = self._reader.match([document.memory for document in documents], query)
         return {document.name: match for document, match in zip(documents, matches, strict=True)}
 
-    def sentences(self, query: str, names: Iterable[str]) -> dict[str, BestSentences]:
+    def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
-        return {document.name: self._sentences(query, document) for document in self._opened(names)}
+        return {document.name: self._sentences(query, document, passages) for document in self._opened(names)}
 
     def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
         """The sums over the phrases of documents."""
@@ -232,15 +234,20 @@ class OpenedShard:
                 found.append(sentence._replace(document=document.name, place=place))
         return FoundSentences(count, found)
 
-    def _sentences(self, query: str, document: OpenDocument) -> BestSentences:
+    def _sentences(self, query: str, document: OpenDocument, passages: bool) -> BestSentences:
         title, text = document.entry.title, document.text
         if text is None:
-            return BestSentences(title, [])
+            return BestSentences(title, [], [])
         places = self._reader.best_sentences(document.memory, query, _SENTENCES)
         sentences = [
             Sentence(text[start:end], start, end, place_in(document.parts, start)) for start, end in places
         ]
-        return BestSentences(title, sentences)
+        around = passages_around(text, places) if passages else []
+        return BestSentences(
+            title,
+            sentences,
+            [Excerpt(text[start:end], start, end, place_in(document.parts, start)) for start, end in around],
+        )
 
     def _scores(self, asked: AskedDocuments) -> PhraseScores:
         scored = self._scored(asked)

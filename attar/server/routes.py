@@ -148,7 +148,9 @@ async def search(service: Service, request: Request, body: wire.Search) -> wire.
     """Rank all documents by a query."""
     started = time.perf_counter()
     check_length("query", len(body.query), service.settings.max_question)
-    search_all = partial(service.library.search, body.query, top=body.top, within=body.within)
+    search_all = partial(
+        service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
+    )
     hits, missing = await service.search(search_all)
     return wire.Hits(body.query, hits, time.perf_counter() - started, missing, service.unsigned)
 

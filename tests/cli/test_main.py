@@ -32,7 +32,7 @@ def test_help_names_every_command(flag):
         *("demo", "add", "append", "ask", "merge", "remove", "list", "show", "reread"),
         *("export", "import"),
         *("train-questions", "evaluate-questions"),
-        *("serve", "search", "shard", "store", "paper", "bench"),
+        *("serve", "search", "mcp", "shard", "store", "paper", "bench"),
     }
 
 
@@ -45,7 +45,7 @@ def test_every_command_that_prints_results_takes_json():
             yield from commands(each, f"{name} {word}".strip())
 
     without = {name for name, flags in commands(typer.main.get_command(make_app())) if "--json" not in flags}
-    assert without == {"demo", "serve"}
+    assert without == {"demo", "mcp", "serve"}
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,17 @@ def test_search_finds_documents_with_their_best_sentences(library, query, name):
         assert TEXTS[name][sentence.start : sentence.end] == sentence.text
 
 
+def test_passages_hold_the_best_sentences_and_what_stands_around_them(library):
+    for hit in library.search("mining salt", passages=True):
+        text = TEXTS[hit.document]
+        assert [text[passage.start : passage.end] for passage in hit.passages] == [text]  # all are short
+        assert all(sentence.text in hit.passages[0].text for sentence in hit.sentences)
+
+
+def test_without_being_asked_for_there_are_no_passages(library):
+    assert not any(hit.passages for hit in library.search("mining salt"))
+
+
 def test_ask_all_answers_with_document_and_quote(library):
     answer = library.ask_all("Where was tea first drunk?")[0]
     assert (answer.text, answer.document, answer.quote) == ("China", "tea", "It was first drunk in China.")

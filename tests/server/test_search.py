@@ -53,11 +53,14 @@ def test_clients_find_what_the_library_finds(listen, made):
     with Client(url) as client:
         here, there = library.ask_all(QUESTION), client.ask_all(QUESTION)
         found = client.search("the Italian capital", top=1)
+        long = client.search("the Italian capital", top=1, passages=True)
     assert here[0].text == "China"
     assert [(answer.text, answer.document, answer.quote) for answer in here] == [
         (answer.text, answer.document, answer.quote) for answer in there
     ]
     assert found == library.search("the Italian capital", top=1)
+    assert long == library.search("the Italian capital", top=1, passages=True)
+    assert long[0].passages
     assert asyncio.run(ask()) == (there, found)
 
 

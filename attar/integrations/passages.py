@@ -1,0 +1,68 @@
+"""What every framework for language models is given: passages for its retriever, and answers as text for its tool."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from attar.errors import AttarError
+from attar.results import Answer, Hit
+
+TOOL_NAME = "ask_documents"
+TOOL_DESCRIPTION = (
+    "Answer a question in plain English from the documents of the library. Gives phrases of the documents with their "
+    "probabilities, their places and the sentences that say so, or says that the documents do not tell."
+)
+
+
+class AskedLibrary(Protocol):
+    """What a retriever and a tool call; `attar.Library` and `attar.Client` have it."""
+
+    def search(self, query: str, *, top: int = 10, passages: bool = False) -> list[Hit]: ...
+
+    def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]: ...
+
+
+@dataclass(frozen=True)
+class FoundPassage:
+    """A passage of a document that search found; `start` and `end` are its characters."""
+
+    text: str
+    document: str
+    title: str
+    score: float
+    start: int
+    end: int
+    place: str | None
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything but the text and the score, as frameworks keep it next to a text."""
+        return {
+            name: value for name, value in asdict(self).items() if name not in ("text", "score") and value
+        }
+
+
+def find_passages(library: AskedLibrary, query: str, top: int) -> list[FoundPassage]:
+    """The passages of the best `top` documents, those of the best document first."""
+    return [
+        FoundPassage(
+            passage.text, hit.document, hit.title, hit.score, passage.start, passage.end, passage.place
+        )
+        for hit in library.search(query, top=top, passages=True)
+        for passage in hit.passages
+    ]
+
+
+def answer_text(library: AskedLibrary, question: str, top: int = 3) -> str:
+    """The answers to a question, one per line, as a language model reads them; so is a mistake in the question."""
+    try:
+        answers = library.ask_all(question, top=top)
+    except AttarError as mistake:
+        return f"Error: {mistake}"
+    return "\n".join(map(_line, answers)) or "The library has no documents."
+
+
+def _line(answer: Answer) -> str:
+    if answer.absent:
+        return f"The documents do not say it ({answer.probability:.0%})."
+    place = ", ".join(part for part in (answer.document, answer.place) if part)
+    quote = f": {' '.join(answer.quote.split())}" if answer.quote else ""
+    return f"{' '.join(answer.text.split())} ({answer.probability:.0%}; {place}){quote}"

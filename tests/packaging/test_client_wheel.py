@@ -1,0 +1,81 @@
+"""The small distribution with the clients alone: built offline, and used where nothing else is installed."""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import attar
+
+ROOT = Path(__file__).resolve().parents[2]
+MEGABYTE = 10**6
+pytestmark = pytest.mark.nightly
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run([*map(str, command)], cwd=cwd, env={}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def needed(name: str, found: set[str]) -> set[str]:
+    """The distributions that one needs, itself among them."""
+    if name not in found:
+        found.add(name)
+        for line in distribution(name).requires or []:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                needed(requirement.name, found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, cwd=ROOT / "client")
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages of an environment that has only the wheel and what it declares."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=ROOT)
+    (place,) = folder.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as opened:
+        opened.extractall(place)
+    declared = needed("httpx", set()) | needed("msgspec", set())
+    for name in declared:
+        for file in distribution(name).files or []:
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (place / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.locate(), place / file)
+    return place
+
+
+def test_has_the_version_of_the_whole(wheel: Path) -> None:
+    assert wheel.name == f"attar_client-{attar.__version__}-py3-none-any.whl"
+
+
+def test_is_small_with_all_that_it_needs(packages: Path) -> None:
+    assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) <= 60 * MEGABYTE
+
+
+def test_asks_a_server_where_nothing_else_is_installed(packages: Path, tmp_path: Path) -> None:
+    code = (
+        "import attar\n"
+        "try: attar.Client('http://127.0.0.1:1', retries=0).ask('emma', 'Who left?')\n"
+        "except attar.UnavailableError as fault: print(fault)\n"
+        "try: attar.Library\n"
+        "except ImportError as fault: print(fault)\n"
+    )
+    python = packages.parents[2] / "bin" / "python"
+    unavailable, missing = run(python, "-c", code, cwd=tmp_path).splitlines()
+    assert unavailable.startswith("no answer from http://127.0.0.1:1")
+    assert missing == "attar.Library is not a part of attar-client; install attar in its place"
