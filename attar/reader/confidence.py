@@ -148,7 +148,7 @@ def features_of(
     nearby, inside = _matches(query, index, sentence)
     lost, lost_inside = weights * (1 - nearby), weights * (1 - inside)
     text = index.text_of(phrase)
-    number = len(query.numbers) > 0 and not np.isin(query.numbers, index.words).all()
+    number = not all(np.isin(forms, index.words).any() for forms in query.numbers)
     values = (
         1.0,
         np.log(bounded / (1 - bounded)),

@@ -25,6 +25,24 @@ _REPEATED_AMONG = 64
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
 _WORD = re.compile(r"\w+")
+# What people write before a question, and what adds nothing to it.
+_PREFACE = re.compile(
+    r"(?:(?:hi|hello|hey|please|thanks|quick question|according to (?:the|this) (?:text|document|file)|"
+    r"(?:(?:could|can|would|will) you (?:please |kindly )?|please )?(?:tell|show) me|"
+    r"do you (?:happen to )?know|i(?: would|['’]d)? (?:like|want|need) to know|"
+    r"i(?: was|['’]m| am) wondering)\b[\s,:;.!-]*)+(?=\w)",
+    re.IGNORECASE,
+)
+
+
+def without_preface(question: str) -> str:
+    """The question itself, without greetings and polite words before it.
+
+    >>> without_preface("Hi, could you please tell me where the keys are?")
+    'where the keys are?'
+    """
+    match = _PREFACE.match(question)
+    return question if match is None else question[match.end() :]
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -56,7 +74,7 @@ class Query:
     words: Floats  # [l, w], the vectors of its pieces
     table: Floats  # [V, w], the vectors of all pieces
     asked: frozenset[str]  # its content words
-    numbers: NDArray[Any]  # the ids of its pieces that are numbers
+    numbers: list[NDArray[np.int64]]  # of each of its pieces that is a number, the ids of all forms of that
 
     def scores(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> Floats:
         """The score of each phrase `[P]`: product with the query + prior + overlap of its sentence's words."""
@@ -139,7 +157,8 @@ class QuestionEncoder:
         for question in questions:
             if not isinstance(question, str):
                 raise DtypeError.expected("question", "a string", type(question).__name__)
-        distinct = list(dict.fromkeys(questions))
+        plain = [without_preface(question) for question in questions]
+        distinct = list(dict.fromkeys(plain))
         pieces = self._pieces(distinct)
         order = sorted(range(len(pieces)), key=lambda at: len(pieces[at]))
         queries: dict[str, Query] = {}
@@ -148,7 +167,7 @@ class QuestionEncoder:
             chosen = order[first : first + _BATCH]
             encoded = self._encode([distinct[at] for at in chosen], [pieces[at] for at in chosen])
             queries |= {query.question: query for query in encoded}
-        return [queries[question] for question in questions]
+        return [queries[question] for question in plain]
 
     def states(self, ids: NDArray[np.int64], layers: int) -> Floats:
         """The states `[n, d]` of one short text's pieces after some layers of the text encoder, without torch."""
@@ -169,6 +188,7 @@ class QuestionEncoder:
         padded = np.zeros(mask.shape, np.int64)
         padded[mask] = np.concatenate(pieces)
         vectors, nulls, weights = self._questions.encode(padded, mask)
+        forms = self._parts.tokenizer.number_forms
         return [
             Query(
                 question=question,
@@ -178,7 +198,7 @@ class QuestionEncoder:
                 words=self.words[ids[1:]],
                 table=self.words,
                 asked=content_words(question),
-                numbers=ids[self._parts.tokenizer.numeric[ids]],
+                numbers=[forms[piece] for piece in ids.tolist() if piece in forms],
             )
             for row, (question, ids) in enumerate(zip(questions, pieces, strict=True))
         ]

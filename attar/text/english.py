@@ -71,6 +71,17 @@ NUMBER_WORDS = word_set(
     "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand "
     "million billion half twice dozen percent"
 )
+# The same number in other forms.
+_FORMS = (
+    "1 one first 1st i, 2 two second 2nd ii, 3 three third 3rd iii, 4 four fourth 4th iv, "
+    "5 five fifth 5th v, 6 six sixth 6th vi, 7 seven seventh 7th vii, 8 eight eighth 8th viii, "
+    "9 nine ninth 9th ix, 10 ten tenth 10th x, 11 eleven eleventh 11th xi, 12 twelve twelfth 12th xii, "
+    "13 thirteen 13th xiii, 14 fourteen 14th xiv, 15 fifteen 15th xv, 16 sixteen 16th xvi, "
+    "17 seventeen 17th xvii, 18 eighteen 18th xviii, 19 nineteen 19th xix, 20 twenty 20th xx, 30 thirty, "
+    "40 forty, 50 fifty, 60 sixty, 70 seventy, 80 eighty, 90 ninety, 100 hundred, 1000 thousand"
+)
+NUMBER_FORMS = tuple(tuple(forms.split()) for forms in _FORMS.split(", "))
+
 ALONE = (
     word_set(
         "i i'm i'se o oh ah god gods lord heaven heavens providence almighty bible ok tv dvd dvds cd cds "

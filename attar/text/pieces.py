@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from attar.errors import FormatError
+from attar.text.english import NUMBER_FORMS
 from attar.text.sentences import sentence_spans
 
 Ints = NDArray[np.int32]
@@ -111,10 +112,17 @@ class PieceTokenizer:
         return np.array([piece.startswith("##") for piece in pieces])
 
     @cached_property
-    def numeric(self) -> NDArray[np.bool_]:
-        """Whether each piece is digits, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([piece.removeprefix("##").isdecimal() for piece in pieces])
+    def number_forms(self) -> dict[int, NDArray[np.int64]]:
+        """For each piece that is digits, those that stand for the same number: 2, two, second, 2nd, ii."""
+        forms = {row[0]: row for row in NUMBER_FORMS}
+        pieces = {at: self._tokenizer.id_to_token(at) or "" for at in range(len(self))}
+        return {
+            at: np.array(
+                [at, *filter(None, (self._tokenizer.token_to_id(form) for form in forms.get(piece, ())))]
+            )
+            for at, piece in pieces.items()
+            if piece.removeprefix("##").isdecimal()
+        }
 
     @cached_property
     def articles(self) -> NDArray[np.bool_]:

@@ -16,7 +16,10 @@ INDEX = PhraseIndex.of(
 
 
 def asked(
-    null: float = 0.0, pieces: tuple[int, ...] = (1, 7), question: str = "", numbers: tuple[int, ...] = ()
+    null: float = 0.0,
+    pieces: tuple[int, ...] = (1, 7),
+    question: str = "",
+    numbers: tuple[tuple[int, ...], ...] = (),
 ) -> Query:
     """A question of some pieces, each with weight 1."""
     return Query(
@@ -27,7 +30,7 @@ def asked(
         words=TABLE[list(pieces)],
         table=TABLE,
         asked=frozenset(),
-        numbers=np.array(numbers, np.int64),
+        numbers=[np.array(forms, np.int64) for forms in numbers],
     )
 
 
@@ -58,9 +61,13 @@ def test_features_weigh_the_words_that_the_text_lacks() -> None:
     assert (near["unmatched"], near["largest_unmatched"]) == (0, 1)
 
 
-@pytest.mark.parametrize(("pieces", "missing"), [((), 0), ((2,), 0), ((4,), 1), ((2, 4), 1)])
-def test_features_find_a_number_that_is_not_in_the_text(pieces: tuple[int, ...], missing: int) -> None:
-    assert values(asked(numbers=pieces))["number"] == missing
+@pytest.mark.parametrize(
+    ("numbers", "missing"), [((), 0), (((2,),), 0), (((4,),), 1), (((2,), (4,)), 1), (((4, 2),), 0)]
+)
+def test_features_find_a_number_that_the_text_has_in_no_form(
+    numbers: tuple[tuple[int, ...], ...], missing: int
+) -> None:
+    assert values(asked(numbers=numbers))["number"] == missing
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 
 from attar.memory.phrases import PhraseIndex
 from attar.reader import questions
-from attar.reader.questions import Query, content_words
+from attar.reader.questions import Query, content_words, without_preface
+from attar.reader.reader import Reader
 
 NEIGHBOURS = np.array([0.5, 0.25], np.float32)
 
@@ -22,7 +23,7 @@ def make_query(rng, words: int, pieces: int = 50, question: str = "") -> Query:
         words=table[rng.integers(0, pieces, words)],
         table=table,
         asked=content_words(question),
-        numbers=np.zeros(0, np.int64),
+        numbers=[],
     )
 
 
@@ -74,3 +75,31 @@ def test_phrases_that_only_repeat_the_question_are_lowered():
     found = query.scores(np.zeros(len(phrases), np.float32), index, NEIGHBOURS)
     lowered = {index.text_of(at) for at in np.flatnonzero(found < 0)}
     assert lowered == {"The Finches", "wrote", "the Finches wrote"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "plain"),
+    [
+        ("Could you please tell me where the keys are?", "where the keys are?"),
+        ("hi, do you know who has the keys", "who has the keys"),
+        ("I'd like to know when it closes.", "when it closes."),
+        ("According to the text, how old is Ann?", "how old is Ann?"),
+        ("Who knows the way?", "Who knows the way?"),
+        ("History of the mill?", "History of the mill?"),
+        ("please", "please"),
+    ],
+)
+def test_what_people_write_before_a_question_is_no_part_of_it(asked: str, plain: str) -> None:
+    assert without_preface(asked) == plain
+
+
+def test_a_polite_question_is_the_same_question(tiny_reader: Reader) -> None:
+    polite, plain = tiny_reader.questions.encode(["Please tell me who left?", "who left?"])
+    assert (polite.question, polite.null) == (plain.question, plain.null)
+
+
+def test_a_number_has_the_pieces_of_its_other_forms() -> None:
+    (query,) = Reader.load().questions.encode(["Who won world war 2?"])
+    tokenizer = Reader.load().tokenizer
+    ids, _ = tokenizer.read_sentences(["ii two second"])[0]
+    assert set(ids.tolist()) <= set(query.numbers[0].tolist())
