@@ -15,13 +15,23 @@ _PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 ABSENT = "none"
 
 
+class OtherPlace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where else an answer stands: in a copy of its document, or in a sentence like its own."""
+
+    document: str
+    start: int | None = None
+    end: int | None = None
+    place: str | None = None
+
+
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A phrase of the document, how likely it is the answer, and where it stands.
 
     `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else).
     With the kind "none" the text is empty: the answer is not in the document. `quote` is the sentence of the phrase, if
     the text is kept; `start` and `end` are its characters; `place` is where that is, such as "page 3", if the file had
-    pages, headings or rows. `document` is the name of the document, where all documents were asked.
+    pages, headings or rows. `document` is the name of the document, where all documents were asked; `also` are the
+    other places that say the same.
 
     >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -35,6 +45,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     end: int | None = None
     document: str | None = None
     place: str | None = None
+    also: tuple[OtherPlace, ...] = ()
 
     @property
     def absent(self) -> bool:

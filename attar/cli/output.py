@@ -220,6 +220,8 @@ class Quotes:
             place.append(shown(answer.place))
         elif text is not None and answer.start is not None:
             place.append(f"line {text.count(chr(10), 0, answer.start) + 1:,}")
+        if answer.also:
+            place.append(f"and {len(answer.also):,} more")
         return ", ".join(place)
 
     def _name(self, answer: "Answer") -> str | None:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from attar.errors import FormatError, OptionError
+from attar.library.copies import distinct_sentences, merged_answers, without_copies
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
 from attar.library.subsets import nothing_in
 from attar.results import ABSENT, Answer, Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from attar.reader.answers import Shares
     from attar.reader.confidence import Calibration
 
-# Documents whose phrases answer a question to all.
+# Documents whose phrases answer a question to all,
 _ASKED = 10
+# and those that are ranked, as some may be copies of others.
+_RANKED = 30
 # Documents whose texts are compared with a quote.
 _VERIFIED = 20
 # How much a document's score adds to those of its phrases. Both were chosen on questions of SQuAD's training set.
@@ -58,16 +61,21 @@ def ask_all(
     check_top(top)
     for question in questions:
         check_asked("question", question)
-    candidates = find_candidates(each_shard, questions, _ASKED, within)
+    found = find_candidates(each_shard, questions, _RANKED, within)
+    distinct = [without_copies(documents, _ASKED) for documents in found]
+    candidates = [of_question.documents for of_question in distinct]
     asked, scores = _score_phrases(each_shard, questions, candidates)
     totals = [_total(documents, score) for documents, score in zip(asked, scores, strict=True)]
     shares = _joined(each_shard(lambda shard: shard.shares(asked, totals, top)))
     looks = _look_again(each_shard, asked, totals, look)
     answers = []
-    for documents, score, total, share, seen in zip(asked, scores, totals, shares, looks, strict=True):
+    for documents, score, total, share, seen, of_question in zip(
+        asked, scores, totals, shares, looks, distinct, strict=True
+    ):
         in_order = {name: share[name] for name in documents.biases if name in share}
         absent = float(np.exp(score.null - total))
-        answers.append(_answers(documents.question, in_order, absent, score.calibration, seen, top)[:top])
+        ranked = _answers(documents.question, in_order, absent, score.calibration, seen)
+        answers.append(merged_answers(ranked, of_question.copies)[:top])
     return answers
 
 
@@ -80,7 +88,7 @@ def _look_again(
     for shards in zip(*found, strict=True):
         all_found = [sentence for shard in shards for sentence in shard.sentences]
         all_found.sort(key=lambda sentence: -sentence.score)
-        sentences.append(all_found[: shards[0].count])
+        sentences.append(distinct_sentences(all_found)[: shards[0].count])
     if not any(sentences):
         return [None] * len(asked)
     replies = each_shard(lambda shard: shard.read_again(asked, sentences))
@@ -207,7 +215,6 @@ def _answers(
     absent: float,
     calibration: "Calibration | None",
     seen: ReadAgain | None,
-    top: int | None,
 ) -> list[Answer]:
     """The answers of documents, in the order of their ranks, as one list."""
     from attar.reader.answers import combined
@@ -219,7 +226,7 @@ def _answers(
             for name, share in shares.items()
             for answer in share.answers
         ]
-        return rank_looked(question, seen.look, phrases, seen.calibration, top)
+        return rank_looked(question, seen.look, phrases, seen.calibration, None)
     lists, absent, refused = combined(list(shares.values()), absent, calibration)
     answers = [
         msgspec.structs.replace(answer, document=name)

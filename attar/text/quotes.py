@@ -158,6 +158,9 @@ def _aligned(
         # The least over all that come before, each skipped word costing one.
         costs[row] = np.minimum.accumulate(best - steps) + steps
     end = int(costs[-1].argmin())
+    # A changed last word is one that stands for another, rather than one left out.
+    if end < len(words) and costs[-1, end + 1] == costs[-1, end] and of_window[end - 1] != of_quote[-1]:
+        end += 1
     if costs[-1, end] > allowed:
         return None
     pairs = _pairs(costs, of_window, of_quote, end)

@@ -143,3 +143,11 @@ def test_some_documents_are_asked_searched_and_listed(run):
     ]
     assert run("ask", "library", "tea", "Who drank?", "--tag", "drink", *READER)[0] == 2
     assert run("add", "library", "tea.txt", "--tag", "x" * 10_000, *READER)[0] == 2
+
+
+def test_copies_are_one_answer_with_the_number_of_other_places(run, tmp_path):
+    (tmp_path / "copy.txt").write_text(TEXTS["tea"])
+    assert run("add", "library", "copy.txt", *READER)[0] == 0
+    _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--top", "1", *READER)
+    assert lines[0].startswith("China")
+    assert "line 1, and 1 more" in lines[0]

@@ -1,0 +1,68 @@
+"""The same text several times is one answer with several places."""
+
+import pytest
+
+from attar.library.copies import distinct_sentences, merged_answers
+from attar.library.library import Library
+from attar.reader.second_look import FoundSentence
+from attar.results import ABSENT, Answer, OtherPlace
+
+LETTER = "Ann Lee lived at Hartfield with her father. Bob owned the abbey of Bath."
+QUESTION = "Who owned the abbey?"
+OTHERS = {"rome": "Rome has a river.", "tea": "Zebra tea gives joy. Xian drank it first."}
+
+
+@pytest.fixture
+def library(folder, reader):
+    with Library(folder, reader) as library:
+        library.add_many([("letter", LETTER), *OTHERS.items()])
+        yield library
+
+
+@pytest.mark.parametrize("look", [0, None])
+def test_copies_change_no_answer_and_are_listed_as_places(library, look):
+    before = library.ask_all(QUESTION, look=look)
+    library.add_many([("copy", LETTER), ("another", LETTER)])
+    after = library.ask_all(QUESTION, look=look)
+    # The ranks of documents depend on how many there are.
+    assert [answer.text for answer in after] == [answer.text for answer in before]
+    assert [answer.probability for answer in after] == pytest.approx(
+        [answer.probability for answer in before], abs=0.05
+    )
+    of_letter = [answer for answer in after if answer.document in ("letter", "copy", "another")]
+    assert of_letter
+    for answer in of_letter:
+        names = {answer.document, *(place.document for place in answer.also)}
+        assert names == {"letter", "copy", "another"}
+        assert all((place.start, place.end) == (answer.start, answer.end) for place in answer.also)
+
+
+def answer(text, probability, document, quote):
+    return Answer(text, probability, "name", quote, 3, 6, document)
+
+
+def test_equal_answers_in_sentences_that_are_alike_are_added():
+    first = answer("Bath", 0.3, "a", "Bob owned the old abbey of Bath.")
+    alike = answer("bath", 0.25, "b", "Bob owned the old abbey of Bath")
+    other = answer("Bath", 0.1, "c", "Ann went to Bath.")
+    absent = Answer("", 0.4, ABSENT)
+    merged = merged_answers([first, absent, alike, other], {"b": ["d"]})
+    assert [(found.text, round(found.probability, 2)) for found in merged] == [
+        ("Bath", 0.55), ("", 0.4), ("Bath", 0.1),
+    ]  # fmt: skip
+    assert merged[0].also == (OtherPlace("b", 3, 6), OtherPlace("d", 3, 6))
+
+
+def test_a_refusal_stays_first():
+    absent, first = Answer("", 0.7, ABSENT), answer("Bath", 0.2, "a", "In Bath.")
+    assert merged_answers([absent, first], {}) == [absent, first]
+
+
+def test_equal_sentences_of_documents_are_read_again_once():
+    def sentence(document, text):
+        return FoundSentence(0, text, 1.0, -1.0, 0, 3, document=document)
+
+    one, two, other = sentence("a", "Bob left."), sentence("b", "bob  left"), sentence("b", "Ann left.")
+    kept = distinct_sentences([one, two, other])
+    assert [(found.document, found.text) for found in kept] == [("a", "Bob left."), ("b", "Ann left.")]
+    assert kept[0].share > one.share
