@@ -194,7 +194,7 @@ def serve(folder: Path, port: int) -> None:
 
 
 def request(server: int, port: int, start: int, pipe: int, writer: int, texts: Mapping[str, str]) -> None:
-    """Put, append to and remove documents over HTTP, until the server process is gone."""
+    """Put, append to and remove documents over HTTP, some by jobs, until the server process is gone."""
     announce, known = Announcer(pipe, writer), dict(texts)
     try:
         connection = connected(server, port)
@@ -209,7 +209,8 @@ def request(server: int, port: int, start: int, pipe: int, writer: int, texts: M
         else:
             method, path, body, after = "DELETE", "", None, None
         path = f"/v1/documents/{name}{path}"
-        answer = lambda m=method, p=path, b=body: _answer(connection, m, p, b)  # noqa: E731
+        as_job = number % 4 == 0 and body is not None
+        answer = lambda m=method, p=path, b=body, j=as_job: _answer(connection, m, p, b, j)  # noqa: E731
         try:
             announce.change({name: after}, answer)
         except (OSError, http.client.HTTPException):
@@ -232,10 +233,21 @@ def connected(server: int, port: int) -> http.client.HTTPConnection:
     raise TimeoutError("the server did not start")
 
 
-def _answer(connection: http.client.HTTPConnection, method: str, path: str, body: object) -> None:
+def _answer(
+    connection: http.client.HTTPConnection, method: str, path: str, body: object, as_job: bool = False
+) -> None:
+    """Send a request; a change that is made by a job is acknowledged when the job is done."""
     data = None if body is None else json.dumps(body)
-    connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+    headers = {"Content-Type": "application/json"} if data else {}
+    connection.request(method, path, data, headers | ({"Prefer": "respond-async"} if as_job else {}))
     reply = connection.getresponse()
     told = reply.read()
     if not 200 <= reply.status < 300:
         raise AssertionError(f"{method} {path}: status {reply.status}: {told[:200]!r}")
+    if reply.status == 202:
+        while (state := json.loads(told)["state"]) in ("waiting", "running"):
+            time.sleep(0.005)
+            connection.request("GET", str(reply.headers["location"]))
+            told = connection.getresponse().read()
+        if state != "done":
+            raise AssertionError(f"{method} {path}: the job is {state}: {told[:200]!r}")

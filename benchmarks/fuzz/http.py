@@ -27,6 +27,16 @@ from benchmarks.tiny_reader import save_tiny_reader
 _GROWTH = 1.5
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
+
+class Form(bytes):
+    """A file as browsers send it."""
+
+    def __new__(cls, name: bytes, content: bytes) -> "Form":
+        """The form's only file."""
+        head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n\r\n' % name
+        return super().__new__(cls, head + content + b"\r\n--x--\r\n")
+
+
 # Bytes are a file's; anything else is sent as JSON.
 BODIES: list[tuple[str, str, Json | bytes]] = [
     ("POST", "/v1/ask", {"document": "kept", "question": "Who left?", "top": 3}),
@@ -36,12 +46,17 @@ BODIES: list[tuple[str, str, Json | bytes]] = [
     ("POST", "/v1/search", {"query": "Who left?", "top": 2}),
     ("POST", "/v1/files?name=a.md&replace=1", b"# Ann\n\nThen *Bob* left."),
     ("POST", "/v1/files?name=a.zip&replace=1", zip_of({"a.txt": b"Bob left.", "b.html": b"<p>Ann met Bob."})),
+    ("POST", "/v1/files", Form(b"a.md", b"# Ann\n\nThen *Bob* left.")),
     ("POST", "/v1/merge", {"new": "both", "documents": ["kept", "other"], "title": "", "replace": True}),
     ("POST", "/v1/remove", {"documents": ["both"]}),
     ("PUT", "/v1/documents/other", {"text": "Then Ann met Bob.", "title": "Ann"}),
     ("POST", "/v1/documents/other/append", {"text": "Bob left."}),
     ("DELETE", "/v1/documents/both", None),
     ("GET", "/v1/documents?after=a&limit=2", None),
+    ("GET", "/v1/jobs", None),
+    ("GET", f"/v1/jobs/{'0' * 32}", None),
+    ("DELETE", f"/v1/jobs/{'0' * 32}", None),
+    ("GET", "/v1/status", None),
     ("GET", "/v1/documents/kept", None),
     ("GET", "/healthz", None),
     ("GET", "/readyz", None),
@@ -56,7 +71,8 @@ _HEADERS = st.sampled_from(
         b"Expect: 100-continue", b"Connection: close", b"Connection: upgrade", b"Upgrade: h2c", b"Upgrade: websocket",
         b"Host: evil.example", b"Host:", b"Authorization: Bearer x", b"Authorization: \xff",
         b"Content-Type: text/plain",        b"Content-Type: application/octet-stream", b"Accept: */*;q=0",
-        b"X-Request-Id: a\tb", b"Cookie: " + b"a" * 9000,
+        b"Prefer: respond-async", b"Content-Type: multipart/form-data; boundary=x", b"X-Request-Id: a\tb",
+        b"Cookie: " + b"a" * 9000,
         b"Idempotency-Key: " + b"k" * 300, b"Origin: null", b"Range: bytes=0-1", b"\x00: a",
         b"A\x1b[31m: b", b" folded",
     ]
@@ -102,6 +118,8 @@ def _request(draw: st.DrawFn) -> bytes:
 
 
 def _media_type(body: Json | bytes) -> bytes:
+    if isinstance(body, Form):
+        return b"Content-Type: multipart/form-data; boundary=x"
     return b"Content-Type: application/" + (b"octet-stream" if isinstance(body, bytes) else b"json")
 
 
@@ -120,7 +138,7 @@ class Server:
         with Library(folder / "store", reader) as library:
             library.add("kept", "Then Ann met Bob. Bob left.")
         command = [sys.executable, "-m", "attar", "serve", str(folder / "store"), "--reader", str(reader)]
-        limits = ["--port", "0", "--max-text", "20000", "--max-body", "100000", "--timeout", "240"]
+        limits = ["--port", "0", "--max-text", "300000", "--max-body", "300000", "--timeout", "240"]
         self.log = (folder / "log").open("w+b")
         self.process = subprocess.Popen([*command, *limits], stderr=self.log)
         self.store = folder / "store"
