@@ -63,6 +63,7 @@ class ShardServer:
     """The process of a shard: opens the store, and does work for others."""
 
     def __init__(self, settings: Settings, manifest: Manifest, number: int) -> None:
+        _listen_on_the_node_alone()
         self._library = open_library(settings, check_shard(settings.store, manifest, number))
         # Any process of the shard may get the next question to all documents: none of them loads the reader then.
         self._library.reader.prepare(texts=False)
@@ -80,6 +81,20 @@ class ShardServer:
 
     async def ping(self) -> bool:
         return True
+
+
+def _listen_on_the_node_alone() -> None:
+    """Let the port that Ray Serve opens in this process, once the shard is made, have the node's address.
+
+    Ray Serve takes all interfaces, and has no option for it.
+    """
+    from ray.serve._private import replica
+    from ray.util import get_node_ip_address
+
+    node, add_port = get_node_ip_address(), replica.add_port_to_grpc_server
+    if ":" in node:
+        node = f"[{node}]"
+    replica.add_port_to_grpc_server = lambda server, address: add_port(server, address.replace("[::]", node))
 
 
 class RayShard:

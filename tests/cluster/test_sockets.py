@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from attar.cluster.shards import split
+
+from .servers import Server
+
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of Ray
 
 # 127.0.0.1 as /proc has it, in IPv4 and mapped into IPv6, and ::1.
@@ -41,9 +45,21 @@ def listening_addresses(process: int) -> set[str]:
     return addresses - {""}
 
 
+def assert_on_loopback(least: int = 1) -> None:
+    addresses = [listening_addresses(process) for process in descendants(os.getpid())]
+    assert sum(map(bool, addresses)) >= least  # it listens somewhere
+    assert set().union(*addresses) <= LOOPBACK
+
+
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's /proc")
-def test_no_process_of_ray_listens_on_another_address(ray_cluster):
-    found = {process: listening_addresses(process) for process in descendants(os.getpid())}
-    addresses = set().union(*found.values())
-    assert addresses  # it listens somewhere
-    assert addresses <= LOOPBACK
+class TestListening:
+    def test_ray(self, ray_cluster):
+        assert_on_loopback()
+
+    def test_shards_that_are_served(self, ray_cluster, stores, tmp_path, tiny_reader_folder):
+        split(stores / "whole", tmp_path / "two", 2)
+        server = Server(tmp_path / "two", "--ray", ray_cluster, "--reader", tiny_reader_folder)
+        try:
+            assert_on_loopback(least=4)
+        finally:
+            server.close()
