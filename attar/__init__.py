@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attar.results import (
         Answer,
         Change,
+        Difference,
         Document,
         DocumentDetails,
         Excerpt,
@@ -53,6 +54,7 @@ _MODULES = {
     (
         "Answer",
         "Change",
+        "Difference",
         "Document",
         "DocumentDetails",
         "Excerpt",
@@ -75,6 +77,7 @@ __all__ = [
     "BusyError",
     "Change",
     "Client",
+    "Difference",
     "Document",
     "DocumentDetails",
     "Excerpt",

@@ -197,7 +197,7 @@ class Quotes:
         absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
-                absent if answer.absent else shown(answer.text),
+                absent if answer.absent else shown(" ".join(answer.text.split())),
                 f"{answer.probability:.0%}" + (" unsure" if at == 0 and unsure else ""),
                 self._place(answer),
             )

@@ -60,7 +60,7 @@ def no_store(path: Path) -> StoreError:
             f"name one (a folder in it), attar serve all, or join them: attar shard {path} --into 1 --out NEW"
         )
         return StoreError(f"{path} is a folder of shards, not a store", remedy)
-    return StoreError(f"there is no store in {path}" if path.exists() else f"there is no folder {path}")
+    return StoreError(f"there is no library at {path}", f"add documents first: attar add {path} FILE")
 
 
 def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:

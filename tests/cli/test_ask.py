@@ -139,6 +139,19 @@ def test_an_answer_shows_its_line_and_its_sentence(quoted):
     assert line == "Bob  71%  line 3  Ann met Bob, and Bob wrote to Bob's aunt in Bath."
 
 
+def test_a_phrase_over_two_lines_of_the_text_is_printed_on_one(quoted):
+    library, answer = quoted
+    answer = msgspec.structs.replace(answer, text="wrote to\nBob's aunt")
+    assert Quotes(library, "letters").lines([answer]).startswith("wrote to Bob's aunt  71%")
+
+
+def test_without_a_library_the_line_says_how_to_make_one(place, attar):
+    code, lines, errors = attar("ask", "nolib", "Who left?")
+    at = place / "nolib"
+    line = f"attar: there is no library at {at}; add documents first: attar add {at} FILE"
+    assert (code, lines, errors) == (2, [], [line])
+
+
 def test_on_a_terminal_the_phrase_is_marked_where_it_stands(quoted, monkeypatch):
     library, answer = quoted
     monkeypatch.setattr("sys.stdout", Terminal())

@@ -40,7 +40,7 @@ def test_a_new_library_is_reported_once(place, reader):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["nowhere", "--read-only"], "there is no folder"),
+        (["nowhere", "--read-only"], "there is no library"),
         (["no/where"], "there is no folder"),
         (["stories"], "has other files"),
         (["S", "--host", "0.0.0.0"], "--no-token"),

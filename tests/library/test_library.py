@@ -144,7 +144,7 @@ def test_a_read_only_library_refuses_changes(library, folder, reader, texts):
 
 @pytest.mark.parametrize("options", [{"read_only": True}, {"create": False}])
 def test_a_library_is_not_created_when_read_only_or_create_is_false(folder, options):
-    with pytest.raises(StoreError, match="there is no folder"):
+    with pytest.raises(StoreError, match="there is no library"):
         Library(folder, **options)
     assert not folder.exists()
 

@@ -109,7 +109,7 @@ def test_folders_and_files_that_are_not_stores_are_refused(tmp_path):
         with pytest.raises(StoreError, match=message):
             Store.open(tmp_path / place)
     for options in ({"create": False}, {"read_only": True}):
-        with pytest.raises(StoreError, match="there is no folder"):
+        with pytest.raises(StoreError, match="there is no library"):
             Store.open(tmp_path / "none", **options)
     assert not (tmp_path / "none").exists()
     assert os.listdir(tmp_path / "things") == ["letter.txt"]
