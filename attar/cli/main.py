@@ -51,16 +51,17 @@ def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
     from attar.cli import cluster, mcp, paper, questions, serve, store
 
-    app.add_typer(store.app, name="store")
+    # In the order of who needs them: people, operators, those who train or measure readers, researchers.
+    app.command("serve", cls=RayCommand)(serve.serve)
+    app.command("mcp")(mcp.mcp)
     app.command("export")(store.export_documents)
     app.command("import")(store.import_documents)
     app.command("shard")(cluster.shard)
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
-    app.command("serve", cls=RayCommand)(serve.serve)
-    app.command("mcp")(mcp.mcp)
-    app.add_typer(paper.app, name="paper")
     app.command("bench")(paper.table1)
+    app.add_typer(store.app, name="store")
+    app.add_typer(paper.app, name="paper")
 
 
 def demo() -> None:
