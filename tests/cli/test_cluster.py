@@ -39,7 +39,7 @@ def test_without_out_the_shards_are_next_to_the_library(filled, listed, monkeypa
 def test_no_library_is_refused_in_one_line(filled):
     code, _, errors = filled("shard", "nowhere", "--into", 2, "--out", "two")
     assert (code, len(errors)) == (2, 1)
-    assert "there is no folder" in errors[0]
+    assert "there is no library at" in errors[0]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_one_question_sees_one_state_of_the_library(library):
         library.remove("tea")
         (after,) = shard.corpora(["tea"])
         assert (after.statistics, after.corpus.documents) == (before.statistics, 3)
-        assert shard.sentences("tea", ["tea", "nobody"]).keys() == {"tea"}
+        assert shard.sentences("tea", ["tea", "nobody"], False).keys() == {"tea"}
     assert "tea" not in found(library, "tea")
 
 
