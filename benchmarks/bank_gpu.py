@@ -1,8 +1,11 @@
 """Rows of `python -m benchmarks.ops_gpu` for the memory bank: bandwidth, and lookups per second."""
 
 import functools
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,51 +15,91 @@ from attar.ops.bank import MemoryBank
 from attar.paper.timing import Contender, Timer, relative_error
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 
-BANK_TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}
+# How far readouts may be off, as a share of their norm.
+TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}
 # Different memories in the bank; documents repeat them, since bandwidth does not depend on values.
 DIFFERENT = 4096
-LOOKUPS_PER_SECOND = 200e6
+
+
+class BankKind(NamedTuple):
+    """A bank to measure: its memories, and the rate to reach, in lookups per second."""
+
+    what: str
+    size: int
+    values: int | None
+    dtype: torch.dtype
+    rate: float
+
+
+BANKS = (
+    BankKind("k = 128, symmetric, bfloat16", 128, None, torch.bfloat16, 200e6),
+    BankKind("k = 128, symmetric, int8", 128, None, torch.int8, 330e6),
+    BankKind("k = d = 64, prepared ridge, bfloat16", 64, 64, torch.bfloat16, 100e6),
+    BankKind("k = d = 64, prepared ridge, int8", 64, 64, torch.int8, 100e6),
+)
 
 
 def bank_cases(
-    timer: Timer,
-    documents: int,
-    size: int,
-    *,
-    dtype: torch.dtype = torch.bfloat16,
-    device: str = "cuda",
-    copied: int = 2**31,
+    timer: Timer, documents: int, *, device: str = "cuda", copied: int = 2**31, tune: bool = False
 ) -> list[Case]:
-    """The bank's share of the copy bandwidth, and lookups per second; the bank is filled once for both."""
-    name = str(dtype).removeprefix("torch.")
-    title = f"GPU memory bank, {documents:,} documents, k = {size}, packed {name}"
-    bank = functools.cache(lambda: FilledBank(documents, size, dtype, device))
-    rate = f"{LOOKUPS_PER_SECOND / 1e6:.0f} M lookups/s"
-    return [
-        Case(
+    """Each bank's share of the copy bandwidth, and lookups per second; a bank is filled once for both.
+
+    With `tune`, lookups per second with other launches of the kernels instead.
+    """
+    cases = []
+    for kind in BANKS:
+        title = f"GPU memory bank, {documents:,} documents, {kind.what}"
+        bank = functools.cache(functools.partial(FilledBank, documents, kind, device))
+        rate = f"{kind.rate / 1e6:.0f} M lookups/s"
+        copying = Case(
             f"{title}, bytes per second",
             "copy bandwidth",
             Goal(0.85),
-            lambda: bank_vs_copy(timer, bank(), copied),
-        ),
-        Case(f"{title}, lookups per second", rate, Goal(1.0), lambda: bank_rate(timer, bank())),
-    ]
+            functools.partial(bank_vs_copy, timer, bank, copied),
+        )
+        launches = launches_to_try() if tune else [None]
+        cases += [] if tune else [copying]
+        cases += [
+            Case(
+                f"{title}, lookups per second{'' if launch is None else f', tune {tuple(launch)}'}",
+                rate,
+                Goal(1.0),
+                functools.partial(bank_rate, timer, bank, kind, launch),
+            )
+            for launch in launches
+        ]
+    return cases
+
+
+def launches_to_try() -> list[Any]:
+    """Programs per multiprocessor, memories loaded ahead, and values per warp."""
+    from attar.ops.triton.bank import Launch
+
+    choices = itertools.product((4, 8, 16, 32), (1, 2, 3), (2048, 4096, 8192))
+    return [Launch(132 * programs, ahead, values) for programs, ahead, values in choices]
 
 
 class FilledBank:
     """A bank of real memories, and one query for each document, in random order."""
 
-    def __init__(self, documents: int, size: int, dtype: torch.dtype, device: str) -> None:
-        self.bank = MemoryBank(documents, size, dtype=dtype, device=device)
-        self.memories = ops.encode(torch.randn(min(DIFFERENT, documents), 64, size, device=device) / 8)
+    def __init__(self, documents: int, kind: BankKind, device: str) -> None:
+        size = kind.size
+        self.bank = MemoryBank(documents, size, values=kind.values, dtype=kind.dtype, device=device)
+        hidden = torch.randn(min(DIFFERENT, documents), 256 if kind.values else 64, size, device=device) / 8
+        if kind.values is None:
+            self.memories = ops.encode(hidden)
+        else:
+            values = torch.randn(*hidden.shape[:2], kind.values, device=device)
+            self.memories = ops.ridge_solution(hidden.mT @ torch.cat([values, hidden], 2))
         for first in range(0, documents, len(self.memories)):
             places = torch.arange(first, min(first + len(self.memories), documents), device=device)
             self.bank.write(places, self.memories[: len(places)])
         self.order = torch.randperm(documents, device=device)
         self.queries = torch.randn(documents, size, device=device).bfloat16()
-        self.tolerance = BANK_TOLERANCES[dtype]
-        # Bytes that a lookup reads and writes: packed memory, query, readout, index.
-        self.lookup_bytes = self.bank.nbytes / documents + size * self.queries.element_size() + 4 * size + 8
+        self.tolerance = TOLERANCES[kind.dtype]
+        # Bytes that a lookup reads and writes: memory, query, readout, index.
+        readout = 4 * (kind.values or size)
+        self.lookup_bytes = self.bank.nbytes / documents + size * self.queries.element_size() + readout + 8
 
     def contender(self, amount: float) -> Contender:
         """One run answers every query."""
@@ -71,12 +114,13 @@ class FilledBank:
         few = slice(None, None, max(1, len(self.order) // 256))
         written = self.memories[self.order[few] % len(self.memories)].double()
         return relative_error(
-            self.lookup()[few], torch.einsum("qij,qj->qi", written, self.queries[few].double())
+            self.lookup()[few], torch.einsum("qij,qi->qj", written, self.queries[few].double())
         )
 
 
-def bank_vs_copy(timer: Timer, filled: FilledBank, copied: int) -> Comparison:
+def bank_vs_copy(timer: Timer, made: Callable[[], FilledBank], copied: int) -> Comparison:
     """Bytes per second, compared with a plain copy of a large tensor in the same run."""
+    filled = made()
     source = torch.zeros(copied, dtype=torch.int8, device=filled.order.device)
     target = torch.empty_like(source)
     copy = Contender("copy bandwidth", lambda: target.copy_(source), amount=2.0 * copied)
@@ -86,7 +130,12 @@ def bank_vs_copy(timer: Timer, filled: FilledBank, copied: int) -> Comparison:
     return replace(result, note=f"{ours:.2f} TB/s compared with {theirs:.2f} TB/s")
 
 
-def bank_rate(timer: Timer, filled: FilledBank) -> Comparison:
+def bank_rate(timer: Timer, made: Callable[[], FilledBank], kind: BankKind, launch: Any) -> Comparison:
     """Lookups per second, compared with a fixed rate."""
-    result = compare_with_limit(filled.contender(float(len(filled.order))), 1 / LOOKUPS_PER_SECOND, timer)
+    filled = made()
+    if launch is not None:
+        from attar.ops.triton import bank as kernels
+
+        kernels.LAUNCHES[kind.dtype.itemsize] = launch
+    result = compare_with_limit(filled.contender(float(len(filled.order))), 1 / kind.rate, timer)
     return replace(result, note=f"{1 / median(result.ours) / 1e6:.0f} M lookups/s")

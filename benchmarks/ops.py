@@ -18,6 +18,7 @@ from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, 
 from attar.progress import Progress, ignore_progress
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, sampled
+from benchmarks.layers import layer_cases
 from benchmarks.report import Report, run_cases
 
 TOLERANCE = tolerance_for(torch.float32)
@@ -75,6 +76,7 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             Goal(short / 100),
             lambda: many_lookups_vs_softmax(one, short, held),
         ),
+        *layer_cases(Timer(effort, "cpu", threads=1), quick=quick),
     ]
 
 

@@ -17,7 +17,7 @@ from attar.ops.checks import Backend
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
 from attar.progress import Progress, ignore_progress
 from benchmarks.allocations import backward_bytes
-from benchmarks.bank_gpu import BANK_TOLERANCES, bank_cases
+from benchmarks.bank_gpu import bank_cases
 from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, sampled
 from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
@@ -43,8 +43,9 @@ def run(*, only: str | None = None, quick: bool = False, progress: Progress = ig
     shape = (16, 96, 128) if quick else (512, 750, 128)
     documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
     cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
-    for dtype in BANK_TOLERANCES:
-        cases += bank_cases(timer, documents, 128, dtype=dtype, copied=copied)
+    cases += bank_cases(timer, documents, copied=copied)
+    if only is not None and "tune" in only:  # many launches of one kernel: only when they are asked for
+        cases = bank_cases(timer, documents, tune=True)
     return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=not quick)
 
 
