@@ -75,21 +75,23 @@ class Memories:
     def __add__(self, later: "Memories") -> "Memories":
         """Two texts, document by document, as if they had been read as one."""
         _check_alike("merge", self, later)
-        return _merging(self).merge(self, later)
+        if self.mechanism not in _MERGE:
+            expected = "a mechanism whose gates do not read the memory"
+            remedy = "extend the first memory with the second text's states"
+            raise OptionError.expected("merge", expected, repr(self.mechanism), remedy)
+        return _MERGE[self.mechanism](self, later)
 
     def __sub__(self, part: "Memories") -> "Memories":
         """The memories without a text that they contain, as if it had never been read."""
         _check_alike("subtract", self, part)
-        subtract = _merging(self).subtract
-        if subtract is None:
-            raise OptionError.expected(
-                "subtract", "a memory that is a sum", repr(self.mechanism), "encode the rest again"
-            )
+        if self.mechanism not in _SUBTRACT:
+            remedy = "encode the rest again"
+            raise OptionError.expected("subtract", "a memory that is a sum", repr(self.mechanism), remedy)
         tokens = self.tokens - part.tokens
         if not is_traced() and not tokens.is_meta and bool((tokens < 0).any()):
             remedy = "subtract a part of the text from the whole"
             raise ShapeError("subtract: the part has more tokens than the whole", remedy)
-        return dataclasses.replace(subtract(self, part), tokens=tokens)
+        return dataclasses.replace(_SUBTRACT[self.mechanism](self, part), tokens=tokens)
 
     @staticmethod
     def cat(memories: Sequence["Memories"]) -> "Memories":
@@ -234,23 +236,6 @@ def _check_alike(what: str, left: Memories, right: object, *, same_batch: bool =
         raise ShapeError.expected(what, f"memories of one size, {list(shapes[0])}", str(list(shapes[1])))
 
 
-@dataclass(frozen=True)
-class Merging:
-    """How the memories of two texts become one, and back."""
-
-    merge: Callable[[Memories, Memories], Memories]
-    subtract: Callable[[Memories, Memories], Memories] | None = None
-
-
-def _merging(memories: Memories) -> Merging:
-    if memories.mechanism not in _MERGING:
-        remedy = "its gates read the memory: extend the first with the second text's states"
-        raise OptionError.expected(
-            "merge", "a mechanism whose gates do not read the memory", repr(memories.mechanism), remedy
-        )
-    return _MERGING[memories.mechanism]
-
-
 def _changed(memories: Memories, other: Memories, state: Tensor, kept: Tensor | None = None) -> Memories:
     return dataclasses.replace(
         memories, state=state, tokens=memories.tokens + other.tokens, kept=kept, prepared=None
@@ -311,19 +296,20 @@ def with_room(rows: Float[Tensor, "B old k"], count: int) -> Float[Tensor, "B ne
     return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing > 0 else rows
 
 
-_SUM = Merging(
-    lambda earlier, later: _changed(earlier, later, earlier.state + later.state),
-    lambda whole, part: _changed(whole, part, whole.state - part.state),
-)
-_MERGING = {
-    "none": Merging(_last),
-    "softmax": Merging(_concatenate),
-    "linear": _SUM,
-    "gated": _SUM,
-    "decayed": Merging(_add_decayed, _subtract_decayed),
-    "keyed": _SUM,
-    "named": Merging(_by_name(1), _by_name(-1)),
-}
+def _add(earlier: Memories, later: Memories) -> Memories:
+    return _changed(earlier, later, earlier.state + later.state)
+
+
+def _subtract(whole: Memories, part: Memories) -> Memories:
+    return _changed(whole, part, whole.state - part.state)
+
+
+Combine = Callable[[Memories, Memories], Memories]
+_SUMS = ("linear", "gated", "keyed")
+_MERGE: dict[str, Combine] = {"none": _last, "softmax": _concatenate, "decayed": _add_decayed}
+_MERGE |= {"named": _by_name(1)} | dict.fromkeys(_SUMS, _add)
+_SUBTRACT: dict[str, Combine] = {"decayed": _subtract_decayed, "named": _by_name(-1)}
+_SUBTRACT |= dict.fromkeys(_SUMS, _subtract)
 
 
 def _flatten(memories: Memories) -> tuple[list[Any], tuple[Any, ...]]:

@@ -20,6 +20,8 @@ Lengths = Tensor | list[int] | tuple[int, ...] | None
 Backend = Literal["auto", "reference", "torch", "triton"]
 BACKENDS = get_args(Backend)
 TRITON_IS_INSTALLED = importlib.util.find_spec("triton") is not None
+# A k × k sum in float32 fills the registers of one program at k = 128; larger ones are computed in tiles, or by torch.
+LARGEST_ON_CHIP = 128
 TRITON_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 

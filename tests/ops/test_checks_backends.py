@@ -76,7 +76,7 @@ def test_backend_triton_refuses_other_cells_and_inversion(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     cell = AffineGates(torch.zeros(2, 1), torch.zeros(2, 1), torch.zeros(2))
     x = torch.zeros(1, 1, 1)
-    with pytest.raises(OptionError, match="got AffineGates and 'invert'; use backend='torch'"):
+    with pytest.raises(OptionError, match="got AffineGates, 'invert' and k = 1; use backend='torch'"):
         encode_adaptive(x, x, cell, backward="invert", backend="triton")
     with pytest.raises(OptionError, match="got function"):
         encode_adaptive(x, x, lambda h, f, r: (h[:, 0], h[:, 0]), backend="triton")

@@ -5,9 +5,10 @@ import math
 import pytest
 import torch
 
-from attar.ops import fast_scan, reference, scan
+from attar.ops import affine_scan, fast_scan, reference
+from attar.ops.affine_scan import decay_budget, decay_of, undo_segment
 from attar.ops.reference import AffineGates
-from attar.ops.scan import decay_budget, decay_of, encode_adaptive, undo_segment
+from attar.ops.scan import encode_adaptive
 
 
 def unstep(C, f, alpha, beta):
@@ -174,8 +175,8 @@ def test_without_the_guard_gradients_of_the_first_tokens_are_wrong():
 def test_inversion_keeps_no_memories_without_decay(monkeypatch):
     monkeypatch.setattr(fast_scan, "CHUNK", 4)
     undone = []
-    undo = scan.undo_segment
-    monkeypatch.setattr(scan, "undo_segment", lambda *a: undone.append(1) or undo(*a))
+    undo = affine_scan.undo_segment
+    monkeypatch.setattr(affine_scan, "undo_segment", lambda *a: undone.append(1) or undo(*a))
     f, memory = read(1.0, 4.0, n=40)
     memory.sum().backward()
     assert f.grad is not None

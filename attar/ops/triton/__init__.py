@@ -5,10 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-Maybe = Tensor | None
+from attar.ops.checks import LARGEST_ON_CHIP as LARGEST_ON_CHIP
 
-# A k × k sum in float32 fills the registers of one program at k = 128; larger ones are computed in tiles.
-LARGEST_ON_CHIP = 128
+Maybe = Tensor | None
 
 
 def precision_for(dtype: torch.dtype) -> str:

@@ -177,9 +177,7 @@ def test_gates_that_read_the_memory_refuse_to_merge():
     module = attention("adaptive", 3)
     memories = module.encode(torch.randn(1, 2, 3))
     for combine in (module.merge, module.subtract):
-        with pytest.raises(
-            OptionError, match=r"a mechanism whose gates do not read the memory, got 'adaptive'; .*extend"
-        ):
+        with pytest.raises(OptionError, match=r"got 'adaptive'"):
             combine(memories, memories)
 
 

@@ -9,7 +9,6 @@ from attar.errors import DtypeError, OptionError
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
 from attar.ops.triton import gates as gate_kernels
-from attar.ops.triton import large_scan
 from attar.ops.triton import scan as kernels
 
 pytestmark = pytest.mark.gpu
@@ -20,7 +19,6 @@ EXACT, NARROW = pytest.param(torch.float32, id="float32"), pytest.param(torch.fl
 DTYPES = [EXACT, NARROW, pytest.param(torch.bfloat16, id="bfloat16", marks=needs_cuda)]
 # How far values and gradients may be off, as a share of their norm.
 TOLERANCES = {torch.float32: (5e-6, 5e-5), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
-LARGE = {torch.float32: (5e-6, 3e-4), torch.float16: (2e-3, 1e-2), torch.bfloat16: (1e-2, 4e-2)}
 CELL = ("hidden_weight", "read_weight", "bias", "energy_weight")
 
 
@@ -67,11 +65,11 @@ def assert_close(found, expected, G, tolerances):
         assert error <= allowed * scale, f"{name} is off by {error / max(scale, 1e-30):.1e}"
 
 
-def assert_agrees(inputs, lengths=None, tolerances=TOLERANCES):
+def assert_agrees(inputs, lengths=None):
     batch, _, k = inputs["f"].shape
     G = torch.randn(batch, k, k)
     found = results(inputs, G, lengths=lengths, backend="triton")
-    assert_close(found, expected_of(inputs, G, lengths), G, tolerances[inputs["f"].dtype])
+    assert_close(found, expected_of(inputs, G, lengths), G, TOLERANCES[inputs["f"].dtype])
 
 
 @pytest.fixture(autouse=True)
@@ -79,45 +77,31 @@ def short_chunks(monkeypatch):
     """The interpreter goes through sums number by number, real or not: blocks of 16 for those of 64 and more."""
     if not ON_CUDA:
         monkeypatch.setattr(gate_kernels, "BLOCK", 16)
-        monkeypatch.setattr(large_scan, "CHUNK", 16)
         monkeypatch.setattr(kernels, "EVERY", 16)
-
-
-@pytest.fixture(params=["on chip", "large k"])
-def path(request, monkeypatch):
-    """The same tests for both ways; no memory is too small to be read the wide way."""
-    if request.param == "large k":
-        monkeypatch.setattr(kernels, "LARGEST_ON_CHIP", 0)
-    return request.param
-
-
-@pytest.fixture
-def tolerances(path):
-    return LARGE if path == "large k" else TOLERANCES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("initial", [None, "symmetric", "not symmetric"], ids=str)
-def test_agrees_with_the_reference_from_any_memory(path, initial, dtype, device, tolerances):
-    assert_agrees(inputs_for(device, n=3, initial=initial, dtype=dtype), tolerances=tolerances)
+def test_agrees_with_the_reference_from_any_memory(initial, dtype, device):
+    assert_agrees(inputs_for(device, n=3, initial=initial, dtype=dtype))
 
 
-def test_agrees_with_the_reference_without_the_energy(path, device, tolerances):
+def test_agrees_with_the_reference_without_the_energy(device):
     inputs = inputs_for(device, batch=2, n=5)
     del inputs["energy_weight"]
-    assert_agrees(inputs, [5, 3], tolerances)
+    assert_agrees(inputs, [5, 3])
 
 
-def test_weights_may_be_given_per_document(path, device, tolerances):
+def test_weights_may_be_given_per_document(device):
     inputs = inputs_for(device, batch=2, n=5)
     for name in ("read_weight", "energy_weight"):
         inputs[name] = torch.stack([inputs[name], -inputs[name]])
-    assert_agrees(inputs, [5, 3], tolerances)
+    assert_agrees(inputs, [5, 3])
 
 
 @pytest.mark.parametrize(("spacings", "more"), [(1, -1), (1, 0), (1, 1), (2, 2)])
-def test_agrees_with_the_reference_around_kept_memories(path, spacings, more, device, tolerances):
-    assert_agrees(inputs_for(device, n=spacings * kernels.EVERY + more), tolerances=tolerances)
+def test_agrees_with_the_reference_around_kept_memories(spacings, more, device):
+    assert_agrees(inputs_for(device, n=spacings * kernels.EVERY + more))
 
 
 def test_agrees_with_the_reference_across_a_memory_kept_at_the_usual_spacing(device, monkeypatch):
@@ -126,14 +110,14 @@ def test_agrees_with_the_reference_across_a_memory_kept_at_the_usual_spacing(dev
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_reference_across_a_kept_memory(path, dtype, device, tolerances):
+def test_agrees_with_the_reference_across_a_kept_memory(dtype, device):
     inputs = inputs_for(device, n=kernels.EVERY + 2, initial="not symmetric", dtype=dtype)
-    assert_agrees(inputs, tolerances=tolerances)
+    assert_agrees(inputs)
 
 
 @pytest.mark.parametrize(("batch", "k"), [(2, 1), (1, 2), (1, 17), (1, 33)])
-def test_agrees_with_the_reference_at_every_size(path, batch, k, device, tolerances):
-    assert_agrees(inputs_for(device, batch=batch, n=3, k=k), tolerances=tolerances)
+def test_agrees_with_the_reference_at_every_size(batch, k, device):
+    assert_agrees(inputs_for(device, batch=batch, n=3, k=k))
 
 
 @pytest.mark.parametrize("k", [100, 128], ids="k={}".format)
@@ -141,32 +125,27 @@ def test_agrees_with_the_reference_up_to_the_largest_on_a_chip(k, device):
     assert_agrees(inputs_for(device, n=4, k=k))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_reference_for_k_above_128(dtype, device):
-    assert_agrees(inputs_for(device, batch=2, n=18, k=130, dtype=dtype), [18, 5], tolerances=LARGE)
-
-
-def test_large_k_recomputes_the_memories_between_checkpoints(device, monkeypatch):
-    # Two chunks of 64 tokens at k = 130, or of the interpreter's 16 at k = 20, before a memory is kept again.
-    k, n = (130, 200) if ON_CUDA else (20, 35)
-    monkeypatch.setattr(kernels, "LARGEST_ON_CHIP", 16)
-    assert large_scan.CHUNK < large_scan._spacing(k) < n
-    assert_agrees(inputs_for(device, n=n, k=k), tolerances=LARGE)
+def test_more_than_a_chip_holds_is_read_by_torch(device):
+    inputs = inputs_for(device, n=3, k=130)
+    assert run(inputs).shape == (1, 130, 130)
+    with pytest.raises(
+        OptionError, match=r"k up to 128, got AffineGates, 'checkpoint' and k = 130; use backend='torch'"
+    ):
+        run(inputs, backend="triton")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_agrees_with_the_reference_for_lengths_from_none_to_all(path, dtype, device, tolerances):
+def test_agrees_with_the_reference_for_lengths_from_none_to_all(dtype, device):
     inputs = inputs_for(device, batch=3, n=3, initial="not symmetric", dtype=dtype)
-    assert_agrees(inputs, [0, 3, 1], tolerances)
+    assert_agrees(inputs, [0, 3, 1])
 
 
-def test_agrees_with_the_reference_for_lengths_around_kept_memories(path, device, tolerances):
+def test_agrees_with_the_reference_for_lengths_around_kept_memories(device):
     every = kernels.EVERY
-    assert_agrees(inputs_for(device, batch=2, n=every + 1), [every + 1, 2], tolerances)
+    assert_agrees(inputs_for(device, batch=2, n=every + 1), [every + 1, 2])
 
 
-def test_padding_does_not_leak(path, device, tolerances):
+def test_padding_does_not_leak(device):
     lengths, inputs = [0, 1, 3], inputs_for(device, batch=3, n=3)
     behind = torch.arange(3) >= torch.tensor(lengths)[:, None]
     dirty = inputs | {name: inputs[name].clone() for name in ("h", "f")}
@@ -174,14 +153,14 @@ def test_padding_does_not_leak(path, device, tolerances):
         dirty[name][behind.to(device)] = torch.nan
     G = torch.randn(3, 5, 5)
     found = results(dirty, G, lengths=lengths, backend="triton")
-    assert_close(found, expected_of(inputs, G, lengths), G, tolerances[torch.float32])
+    assert_close(found, expected_of(inputs, G, lengths), G, TOLERANCES[torch.float32])
     assert all((found[name].cpu()[behind] == 0).all() for name in ("h", "f"))
 
 
 @pytest.mark.parametrize("initial", [None, "symmetric"], ids=str)
 @pytest.mark.parametrize("k", [1, 5], ids="k={}".format)
 @pytest.mark.parametrize(("batch", "n"), [(2, 0), (0, 9), (0, 0)], ids=["no token", "no document", "nothing"])
-def test_agrees_with_the_reference_without_tokens_or_documents(path, batch, n, k, initial, device):
+def test_agrees_with_the_reference_without_tokens_or_documents(batch, n, k, initial, device):
     assert_agrees(inputs_for(device, batch=batch, n=n, k=k, initial=initial))
 
 
@@ -194,42 +173,42 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_inputs_may_have_any_strides(path, view, device, tolerances):
+def test_inputs_may_have_any_strides(view, device):
     inputs = inputs_for(device, batch=2, n=2, k=4)
     viewed = {name: VIEWS[view](x) if x.ndim > 1 else x for name, x in inputs.items()}
-    assert_agrees(viewed, tolerances=tolerances)
+    assert_agrees(viewed)
 
 
-def test_a_gradient_may_come_expanded(path, device, tolerances):
+def test_a_gradient_may_come_expanded(device):
     inputs = inputs_for(device, n=3)
     found = results(inputs, torch.ones(1, 1, 1, device=device).expand(1, 5, 5), backend="triton")
     G = torch.ones(1, 5, 5)
-    assert_close(found, expected_of(inputs, G), G, tolerances[torch.float32])
+    assert_close(found, expected_of(inputs, G), G, TOLERANCES[torch.float32])
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")  # the interpreter's σ(−300)
-def test_alpha_of_zero_forgets_everything_before_it(path, device, tolerances):
+def test_alpha_of_zero_forgets_everything_before_it(device):
     inputs = inputs_for(device, n=6)
     inputs["hidden_weight"][0] = torch.tensor([300.0, 0.0, 0.0])
     inputs["h"][0, :, 0] = 0.0
     inputs["h"][0, [0, 3], 0] = -1.0
-    assert_agrees(inputs, tolerances=tolerances)
+    assert_agrees(inputs)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3], ids="cut={}".format)
-def test_continuing_equals_encoding_at_once(path, cut, device, tolerances):
+def test_continuing_equals_encoding_at_once(cut, device):
     inputs = inputs_for(device, n=3)
     tokens = ("h", "f")
     first = run(inputs | {name: inputs[name][:, :cut] for name in tokens}, backend="triton")
     rest = {name: inputs[name][:, cut:] for name in tokens} | {"initial": first}
     whole = run(inputs, backend="triton")
-    assert (run(inputs | rest, backend="triton") - whole).norm() <= tolerances[torch.float32][
+    assert (run(inputs | rest, backend="triton") - whole).norm() <= TOLERANCES[torch.float32][
         0
     ] * whole.norm()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_reading_without_gradients_gives_the_same_memory(path, dtype, device, tolerances):
+def test_reading_without_gradients_gives_the_same_memory(dtype, device):
     inputs = inputs_for(device, batch=2, n=4, dtype=dtype)
     with torch.no_grad():
         memory = run(inputs, lengths=[4, 2], backend="triton")
@@ -237,20 +216,20 @@ def test_reading_without_gradients_gives_the_same_memory(path, dtype, device, to
         {name: x.cpu().double() for name, x in inputs.items()}, lengths=[4, 2], backend="reference"
     )
     assert memory.grad_fn is None
-    assert (memory.cpu().double() - expected).norm() <= tolerances[dtype][0] * expected.norm()
+    assert (memory.cpu().double() - expected).norm() <= TOLERANCES[dtype][0] * expected.norm()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_memories_are_float32_and_gradients_of_the_inputs_type(path, dtype, device):
+def test_memories_are_float32_and_gradients_of_the_inputs_type(dtype, device):
     found = results(inputs_for(device, n=1, dtype=dtype), torch.ones(1, 5, 5), backend="triton")
     assert found.pop("memory").dtype == torch.float32
     assert {gradient.dtype for gradient in found.values()} == {dtype}
 
 
-def test_parameters_may_have_a_wider_dtype_than_the_states(path, device, tolerances):
+def test_parameters_may_have_a_wider_dtype_than_the_states(device):
     inputs = inputs_for(device, n=3, dtype=torch.float16)
     inputs |= {name: inputs[name].float() for name in CELL}
-    assert_agrees(inputs, tolerances=tolerances)
+    assert_agrees(inputs)
 
 
 @pytest.mark.parametrize("wanted", ["h", "f", "initial", *CELL])
@@ -263,7 +242,7 @@ def test_each_gradient_may_be_wanted_alone(wanted, device):
     assert_close({wanted: gradient}, {wanted: expected[wanted]}, G, TOLERANCES[torch.float32])
 
 
-def test_under_autocast_sums_stay_float32(path, device, tolerances):
+def test_under_autocast_sums_stay_float32(device):
     inputs, G = inputs_for(device, n=3), torch.randn(1, 5, 5)
     expected = expected_of(inputs, G)
     inputs["f"].requires_grad_()
@@ -272,7 +251,7 @@ def test_under_autocast_sums_stay_float32(path, device, tolerances):
         (gradient,) = torch.autograd.grad(memory, inputs["f"], G.to(device))
     assert memory.dtype == torch.float32
     found = {"memory": memory.detach(), "f": gradient}
-    assert_close(found, {name: expected[name] for name in found}, G, tolerances[torch.float32])
+    assert_close(found, {name: expected[name] for name in found}, G, TOLERANCES[torch.float32])
 
 
 def test_float64_is_refused(device):
@@ -282,12 +261,12 @@ def test_float64_is_refused(device):
 
 def test_other_cells_are_refused(device):
     h, f = torch.zeros(2, 1, 4, 3, device=device)
-    with pytest.raises(OptionError, match=r"expected AffineGates .* got function .*; use backend='torch'"):
+    with pytest.raises(OptionError, match=r"expected AffineGates, .* got function, .*; use backend='torch'"):
         encode_adaptive(h, f, lambda h, f, reading: (h[:, 0], h[:, 0]), backend="triton")
 
 
 def test_inversion_is_refused(device):
-    with pytest.raises(OptionError, match="got AffineGates and 'invert'; use backend='torch'"):
+    with pytest.raises(OptionError, match=r"got AffineGates, 'invert' and k = 5; use backend='torch'"):
         run(inputs_for(device), backward="invert", backend="triton")
 
 
