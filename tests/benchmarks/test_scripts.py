@@ -17,6 +17,7 @@ pytestmark = pytest.mark.nightly
 # Scripts that need no data, with the options that make them short. `overload` judges the machine: `make bench` runs it.
 ALONE = {
     "ask_all": (str(EVERYDAY), "--questions", "5"),
+    "bank": ("--documents", "50", "--batch", "8"),
     "cluster": ("--quick",),
     "cluster_reading": ("--kills", "1", "--documents", "20"),
     "cluster_serve": ("--quick",),

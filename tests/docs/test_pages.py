@@ -27,7 +27,7 @@ from tests.docs.conftest import ROOT, Block, Page
 
 # Pages that a new user follows from top to bottom; the others have commands that take minutes.
 FOLLOWED = ["README.md", "docs/index.md", "docs/tutorial.md", "docs/guide.md", "docs/serving.md"]
-FOLLOWED += ["docs/operations.md", "docs/mechanisms.md"]
+FOLLOWED += ["docs/operations.md", "docs/mechanisms.md", "docs/bank.md"]
 FILES = {
     "letters.txt": "Bob Hale wrote to Ann in May. He asked her to come to Bath.\n"
     "Ann lives in Dover with her sister Clara Finch.\nIn June Ann married Bob in the old church at Bath.\n",

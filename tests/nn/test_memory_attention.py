@@ -141,3 +141,16 @@ def test_mistakes_are_one_line():
     for name in ("softmax", "adaptive"):
         with pytest.raises(OptionError, match=r"^lookup_along: expected .*, got '"):
             MemoryAttention(6, 2, name).lookup_along(torch.zeros(1, 2, 6))
+
+
+def test_goes_to_the_hub_and_comes_back(tmp_path):
+    hub = pytest.importorskip("huggingface_hub")
+
+    class Layer(hub.PyTorchModelHubMixin, MemoryAttention):
+        pass
+
+    layer, (queries, source) = Layer(SIZE, HEADS, mechanism="keyed", ridge=True), inputs()
+    layer.save_pretrained(tmp_path)
+    loaded = Layer.from_pretrained(tmp_path, local_files_only=True)
+    queries, source = queries.float(), source.float()
+    torch.testing.assert_close(loaded(queries, source), layer(queries, source))

@@ -85,6 +85,10 @@ class Mechanism(nn.Module, ABC):
         self.check_own(whole)
         return whole - part
 
+    def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
+        """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
+        raise OptionError.expected("matrices", "a mechanism whose memory is a matrix", repr(self.name))
+
     def forward(
         self,
         hidden: States,
@@ -223,7 +227,6 @@ class MatrixMechanism(Mechanism):
         return self.read(memories.state, memories.tokens, queries)
 
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
-        """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
         self.check_own(memories)
         if self.ridge and memories.prepared is None:
             raise OptionError(
