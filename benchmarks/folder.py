@@ -2,7 +2,8 @@
 
 The folder (`firm_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms
 (`form_files.py`) are asked one by one, as plain text, DOCX and PDF. Both were written before the work that they
-measure: settings are not chosen by them.
+measure. Its first results have been looked at question by question, and rules mended (`LOG.md`): a new folder would
+be the fair test of the next work.
 """
 
 import json

@@ -68,6 +68,10 @@ class AddOptions:
     max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
     max_file_memory_mb: int = option(1024, "Maximum memory for reading one file, in MB.", min=64)
     max_file_seconds: int = option(120, "Maximum CPU time for reading one file, in seconds.", min=1)
+    password: str = option("", "Password of encrypted PDF files.")
+    ocr: str = option(
+        "auto", "Text in scans and photos, by tesseract: auto, always (also where a PDF has text), never."
+    )
     actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
     threads: int = option(1, "With --ray: threads per actor.", min=1)
     gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
@@ -82,6 +86,8 @@ class AddOptions:
             cpu_seconds=self.max_file_seconds,
             seconds=2.0 * self.max_file_seconds,
             decompressed_mb=self.max_decompressed_mb,
+            password=self.password,
+            ocr=self.ocr,
         )
 
 
@@ -191,7 +197,11 @@ def _add_here(
         if (Path(file) / "data.mdb").is_file():
             raise OptionError(f"{file} is a library, not a document", "name the library first")
     is_stdin = files == [_STDIN]
-    found = FoundFiles([], [], []) if is_stdin else find_files(files, allow_empty=chosen.sync)
+    found = (
+        FoundFiles([], [], [])
+        if is_stdin
+        else find_files(files, allow_empty=chosen.sync, pictures=chosen.ocr != "never")
+    )
     if chosen.sync and not found.folders:
         raise OptionError("--sync is for folders", "name a folder")
     read: dict[str, ReadFile] = {}

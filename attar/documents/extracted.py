@@ -38,7 +38,8 @@ class Part(NamedTuple):
 class Extracted(NamedTuple):
     """A text, its title, its date (ISO 8601), its parts, and its own name if the file gives one.
 
-    `incomplete` says what of the file is missing in the text, if anything.
+    `incomplete` says what of the file is missing in the text, if anything. `pictures` are pages whose text has to be
+    recognised.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Extracted(NamedTuple):
     parts: tuple[Part, ...] = ()
     name: str | None = None
     incomplete: str = ""
+    pictures: tuple[bytes, ...] = ()
 
 
 @dataclass
@@ -61,7 +63,8 @@ class Budget:
 class Blob:
     """The bytes of a file, or of a member of an archive; `where` is its name in errors, `name` the document's.
 
-    `report` is called with the error of a member that cannot be read; the others are read nevertheless.
+    `report` is called with the error of a member that cannot be read; the others are read nevertheless. `password`
+    opens what is encrypted; `ocr` says which pages are recognised: "auto" those without text, "always", "never".
     """
 
     where: str
@@ -71,6 +74,8 @@ class Blob:
     compressed: bool = False
     depth: int = 0
     report: OnBad | None = None
+    password: str = ""
+    ocr: str = "auto"
     budget: Budget | None = field(default=None, compare=False)
 
     def data(self) -> bytes:

@@ -35,17 +35,42 @@ def read_pdf(blob: Blob) -> Iterator[Extracted]:
 
         logging.getLogger("pypdf").setLevel(logging.CRITICAL)
         file = pypdf.PdfReader(io.BytesIO(data))
-        if file.is_encrypted and not file.decrypt(""):
-            raise FormatError(f"{blob.where} is encrypted", "save it without a password")
+        if file.is_encrypted and not (file.decrypt("") or (blob.password and file.decrypt(blob.password))):
+            remedy = "its password is another" if blob.password else "give its password (--password)"
+            raise FormatError(f"{blob.where} is encrypted", remedy)
         pages = [*map(_page_text, file.pages)]
-        if not any(map(str.strip, pages)):
+        has_text = any(map(str.strip, pages))
+        if not has_text and blob.ocr == "never":
             count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
-            sentence = f"{blob.where} has no text: {count} of pictures"
-            raise FormatError(sentence, "recognise its text first (OCR)")
+            raise FormatError(f"{blob.where} has no text: {count} of pictures", "recognise it (--ocr auto)")
+        pictures: tuple[bytes, ...] = ()
+        if not has_text or blob.ocr == "always":
+            pictures = tuple(map(_picture, file.pages))
+            # A page without a picture has text, or nothing.
+            pictures = () if has_text and not all(pictures) else tuple(filter(None, pictures))
+        if not has_text and not pictures:
+            raise FormatError(f"{blob.where} has no text and no pictures", "leave it out")
+        blank = sum(
+            not text.strip() and bool(page.images) for text, page in zip(pages, file.pages, strict=True)
+        )
         title, date = (
             str(file.metadata.get(key) or "") if file.metadata else "" for key in ("/Title", "/CreationDate")
         )
-    yield join_pages(pages, clean(title), _iso_date(date))
+    found = join_pages(pages, clean(title), _iso_date(date))
+    missing = f"{blank} pages of pictures" if has_text and blank else found.incomplete
+    yield found._replace(pictures=pictures, incomplete=missing)
+
+
+def read_picture(blob: Blob) -> Iterator[Extracted]:
+    """A scan or photo, whose text is to be recognised."""
+    if blob.ocr == "never":
+        raise FormatError(f"{blob.where} is a picture", "recognise its text (--ocr auto)")
+    yield Extracted("", pictures=(blob.data(),))
+
+
+def _picture(page: "PageObject") -> bytes:
+    """The largest picture of a page."""
+    return max((bytes(image.data) for image in page.images), key=len, default=b"")
 
 
 def join_pages(pages: Sequence[str], title: str = "", date: str = "") -> Extracted:

@@ -35,6 +35,8 @@ class Request(msgspec.Struct, frozen=True):
     max_bytes: int
     memory: int
     cpu_seconds: int
+    password: str = ""
+    ocr: str = "auto"
 
 
 class FileFault(msgspec.Struct, frozen=True, tag=True):
@@ -78,7 +80,9 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     file = SourceFile(Path(request.path), request.source, request.name, 0)
     try:
         with os.fdopen(descriptor, "rb") as stream:
-            for document in read_stream(file, stream, request.max_bytes, faults.append):
+            for document in read_stream(
+                file, stream, request.max_bytes, faults.append, request.password, request.ocr
+            ):
                 yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()
                 yield FileDocument(document)

@@ -19,8 +19,9 @@ from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, read_xlsx
 from attar.documents.opendocument import read_opendocument
 from attar.documents.outlook import read_msg
-from attar.documents.pdf import read_pdf
+from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
+from attar.documents.programs import CONVERTED, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
 from attar.files import MAX_DECOMPRESSED
 
@@ -54,6 +55,7 @@ _READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
     ".parquet": read_parquet,
+    **dict.fromkeys(PICTURES, read_picture),
 }
 # Those that have other files in them.
 _ARCHIVES = {".zip": read_zip, ".tar": read_tar, ".eml": read_eml, ".mbox": read_mbox, ".msg": read_msg}
@@ -73,7 +75,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 class SourceDocument(NamedTuple):
     """A text, its name, the name of the file or folder that it came from, and its title, date and parts.
 
-    `incomplete` says what of the file is missing in the text, if anything.
+    `incomplete` says what of the file is missing in the text, if anything. `pictures` are pages whose text has to be
+    recognised: `FileReader` does.
     """
 
     source: str
@@ -83,6 +86,7 @@ class SourceDocument(NamedTuple):
     date: str = ""
     parts: tuple[Part, ...] = ()
     incomplete: str = ""
+    pictures: tuple[bytes, ...] = ()
 
 
 class SourceFile(NamedTuple):
@@ -109,15 +113,18 @@ class FoundFiles(NamedTuple):
     folders: list[Path]
 
 
-def find_files(paths: Iterable[str | Path], *, allow_empty: bool = False) -> FoundFiles:
+def find_files(
+    paths: Iterable[str | Path], *, allow_empty: bool = False, pictures: bool = True
+) -> FoundFiles:
     """The files of paths, in a fixed order, each once: the files themselves, and those in folders and below.
 
-    A folder without documents is refused, unless `allow_empty`; a path that does not exist always is.
+    A folder without documents is refused, unless `allow_empty`; a path that does not exist always is. Pictures in
+    folders are among them if their text can be recognised, and `pictures`.
     """
     found = FoundFiles([], [], [])
     done: set[Path] = set()
     for path in map(Path, paths):
-        files, skipped = _find(path, allow_empty)
+        files, skipped = _find(path, allow_empty, pictures and has_ocr())
         found.files.extend(file for file in files if not _seen(file.path, done))
         found.skipped.extend(skipped)
         if path.is_dir():
@@ -130,11 +137,12 @@ def read_source_file(
 ) -> Iterator[SourceDocument]:
     """Yield the documents of a file.
 
-    A compressed text, line or member of an archive of more than `max_bytes` is refused.
+    A compressed text, line or member of an archive of more than `max_bytes` is refused. Pictures are, too: `FileReader`
+    recognises their text.
     """
     try:
         with open(file.path, "rb") as stream:
-            yield from read_stream(file, stream, max_bytes, on_bad)
+            yield from read_stream(file, stream, max_bytes, on_bad, ocr="never")
     except AttarError as fault:
         if on_bad is None:
             raise
@@ -161,16 +169,21 @@ def read_bytes(
     """
     name = document_name(file_name) if name is None else name
     file = SourceFile(Path(file_name), name, name, len(data))
-    yield from read_stream(file, io.BytesIO(data), max_bytes, on_bad)
+    yield from read_stream(file, io.BytesIO(data), max_bytes, on_bad, ocr="never")
 
 
 def read_stream(
-    file: SourceFile, stream: IO[bytes], max_bytes: int, on_bad: OnBad | None
+    file: SourceFile,
+    stream: IO[bytes],
+    max_bytes: int,
+    on_bad: OnBad | None,
+    password: str = "",
+    ocr: str = "auto",
 ) -> Iterator[SourceDocument]:
-    blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad)
+    blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
     for extracted in _read_blob(blob, file.path.name):
         name = replace_surrogates(file.name if extracted.name is None else extracted.name)
-        if not extracted.text.strip():
+        if not extracted.text.strip() and not extracted.pictures:
             where = blob.where if extracted.name is None else f"{blob.where}: document {quoted(name)}"
             blank = FormatError(f"{where} has no text", "leave it out")
             if on_bad is None:
@@ -185,10 +198,11 @@ def read_stream(
             date=extracted.date,
             parts=extracted.parts,
             incomplete=extracted.incomplete,
+            pictures=extracted.pictures,
         )
 
 
-def _find(path: Path, allow_empty: bool) -> tuple[list[SourceFile], list[SkippedFile]]:
+def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFile], list[SkippedFile]]:
     """The file itself, or the files in the folder and below, in the order of their names."""
     skipped: list[SkippedFile] = []
     try:
@@ -200,7 +214,7 @@ def _find(path: Path, allow_empty: bool) -> tuple[list[SourceFile], list[Skipped
         if not path.is_dir():
             name = document_name(path.name)
             return [SourceFile(path, name, name, path.stat().st_size)], []
-        files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped)]
+        files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped, pictures)]
         names = {file: document_name(file.relative_to(path).as_posix()) for file in files}
         counts = Counter(names.values())
         source = path.resolve().name
@@ -236,15 +250,17 @@ def _walk(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
         yield from (Path(place, name) for name in files if not _LEFT_BEHIND.fullmatch(name))
 
 
-def _is_read(file: Path, skipped: list[SkippedFile]) -> bool:
+def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
     """Whether a file of a folder is read: one of a known kind, or a text without a suffix."""
     reason = ""
     if file.name.startswith("."):
         reason = "hidden"
     elif not file.is_file():
         reason = "not a file"
-    elif save_as := _other_kind(file.name):
-        reason = f"{file.suffix} is not read; save it as {save_as}"
+    elif file.suffix.lower() in PICTURES and not pictures:
+        reason = "a picture" + "; install tesseract to read its text" * (not has_ocr())
+    elif (save_as := _other_kind(file.name)) and not (file.suffix.lower() in CONVERTED and has_office()):
+        reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
     elif not is_known(file.name):
         if file.suffix:
             reason = f"{file.suffix} is not a kind of document; name the file itself to read it as text"
@@ -270,7 +286,7 @@ def _seen(path: Path, done: set[Path]) -> bool:
 def is_known(name: str) -> bool:
     """Whether a file is of a kind that is read, by its name.
 
-    >>> is_known("emma.PDF"), is_known("novels.tar.gz"), is_known("notes.md.gz"), is_known("cover.png")
+    >>> is_known("emma.PDF"), is_known("novels.tar.gz"), is_known("notes.md.gz"), is_known("song.mp3")
     (True, True, True, False)
     """
     suffix, inner = _suffixes(name)
@@ -284,6 +300,11 @@ def _other_kind(name: str) -> str | None:
     ('DOCX', None)
     """
     return _OTHERS.get(PurePosixPath(name).suffix.lower())
+
+
+def _remedy(suffix: str, save_as: str) -> str:
+    office = ", or install LibreOffice" * (suffix.lower() in CONVERTED and not has_office())
+    return f"save it as {save_as}{office}"
 
 
 def document_name(path: str) -> str:
@@ -302,7 +323,7 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
     """Yield the documents of a file; one of an unknown kind is plain text."""
     suffix, inner = _suffixes(file_name)
     if save_as := _other_kind(file_name):
-        raise FormatError(f"{blob.where}: {suffix} files are not read", f"save it as {save_as}")
+        raise FormatError(f"{blob.where}: {suffix} files are not read", _remedy(suffix, save_as))
     if suffix in _COMPRESSED or suffix in _ARCHIVES:
         with decompressing(blob):
             if suffix in _COMPRESSED:
@@ -318,7 +339,8 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
 def _read_member(blob: Blob) -> Iterator[Extracted]:
     """The documents of a member of an archive, named by its path; members of other kinds are left out."""
     name = blob.name.rpartition("/")[2]
-    if is_known(name):
+    is_picture = PurePosixPath(name).suffix.lower() in PICTURES
+    if is_known(name) and not (is_picture and (blob.ocr == "never" or not has_ocr())):
         blob = replace(blob, name=document_name(blob.name))
         for found in _read_blob(blob, name):
             yield found._replace(name=found.name or blob.name)

@@ -1,6 +1,6 @@
 """Tables as sentences: "The phone of Ann Lee is 1074." The cell answers, the row's key says which row it is.
 
-Of ten ways to write a row, this one was answered from best by far (`benchmarks/LOG.md`). It takes most words, too: a
+Of nineteen ways to write a row, this one was answered from best (`benchmarks/LOG.md`). It takes most words, too: a
 large table has a sentence per row, "Ann Lee (phone 1074, room 12)."
 """
 

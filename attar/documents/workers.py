@@ -15,12 +15,13 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TypedDict
 
 import msgspec
 
 from attar.documents.extracted import OnBad, replace_surrogates
 from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
+from attar.documents.programs import CONVERTED, convert, has_office, recognise
 from attar.documents.sources import (
     SourceDocument,
     SourceFile,
@@ -28,7 +29,7 @@ from attar.documents.sources import (
     find_files,
     read_source_file,
 )
-from attar.errors import AttarError, FormatError, MissingError
+from attar.errors import AttarError, FormatError, MissingError, OptionError, quoted
 from attar.options import option
 from attar.progress import check_stopped
 
@@ -45,7 +46,7 @@ _decode = msgspec.msgpack.Decoder(Reply).decode
 
 @dataclass(frozen=True, kw_only=True)
 class FileLimits:
-    """What reading one file may cost."""
+    """How a file is read, and what that may cost."""
 
     memory_mb: int = option(1024, "Memory that reading one file may take, in MB.", min=64, max=2**20)
     cpu_seconds: int = option(120, "CPU time that reading one file may take.", min=1, max=2**20)
@@ -55,6 +56,14 @@ class FileLimits:
         "Size that a compressed text, or a member of an archive, may have when decompressed, in MB.",
         min=1,
     )
+    password: str = option("", "Password of encrypted PDF files.")
+    ocr: str = option(
+        "auto", "Recognise text in pictures and scans: auto, always (also where a PDF has text), never."
+    )
+
+    def __post_init__(self) -> None:
+        if self.ocr not in ("auto", "always", "never"):
+            raise OptionError.expected("ocr", "auto, always or never", quoted(self.ocr))
 
 
 def read_sources(
@@ -116,6 +125,19 @@ class FileReader:
     def _documents(
         self, file: SourceFile, stream: IO[bytes], on_bad: OnBad | None
     ) -> Iterator[SourceDocument]:
+        suffix = file.path.suffix.lower()
+        if suffix in CONVERTED and has_office():
+            try:
+                made = convert(str(file.path), suffix, stream.read(), **self._cost())
+            except AttarError as fault:
+                _report(fault, on_bad)
+                return
+            with tempfile.TemporaryFile() as converted:
+                converted.write(made)
+                converted.seek(0)
+                file = file._replace(path=file.path.with_suffix(CONVERTED[suffix]))
+                yield from self._documents(file, converted, on_bad)
+            return
         self._send(file, stream)
         is_read = False
         try:
@@ -136,6 +158,8 @@ class FileReader:
                 max_bytes=limits.decompressed_mb * 2**20,
                 memory=limits.memory_mb * 2**20,
                 cpu_seconds=limits.cpu_seconds,
+                password=limits.password,
+                ocr=limits.ocr,
             )
         )
         with contextlib.suppress(OSError):  # if it has just died, its replies say so
@@ -168,7 +192,9 @@ class FileReader:
                 self.close()
                 _report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
                 return
-            if isinstance(reply, FileDocument):
+            if isinstance(reply, FileDocument) and reply.document.pictures:
+                yield from self._recognised(reply.document, file, on_bad)
+            elif isinstance(reply, FileDocument):
                 yield reply.document
             elif isinstance(reply, Done):
                 return
@@ -179,6 +205,24 @@ class FileReader:
             else:
                 kind = MissingError if reply.missing else FormatError
                 _report(kind(reply.message), on_bad)
+
+    def _recognised(
+        self, document: SourceDocument, file: SourceFile, on_bad: OnBad | None
+    ) -> Iterator[SourceDocument]:
+        """The document with the text of its pictures; a photo without words is none."""
+        inside = "" if document.name == file.name else f": {document.name.removeprefix(f'{file.name}/')}"
+        try:
+            found = recognise(f"{file.path}{inside}", document.pictures, document.title, **self._cost())
+        except AttarError as fault:
+            _report(fault, on_bad)
+            return
+        if found.text:
+            parts = found.parts if len(document.pictures) > 1 else ()
+            yield document._replace(text=found.text, parts=parts, pictures=())
+
+    def _cost(self) -> "_Cost":
+        limits = self.limits
+        return _Cost(memory=limits.memory_mb * 2**20, cpu_seconds=limits.cpu_seconds, seconds=limits.seconds)
 
     def _receive(self) -> bytes:
         """The next message; waits for at most `seconds`."""
@@ -240,6 +284,12 @@ class FileReader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class _Cost(TypedDict):
+    memory: int
+    cpu_seconds: int
+    seconds: float
 
 
 class _EndedError(Exception):

@@ -43,7 +43,7 @@ def test_folders_are_read_in_order_of_file_name(tmp_path: Path) -> None:
     (books / "b").mkdir(parents=True)
     (books / "b" / "one.txt").write_text("1")
     (books / "a.txt").write_text("2")
-    (books / "cover.png").write_bytes(b"\0")
+    (books / "song.mp3").write_bytes(b"\0")
     assert read(books) == [("books", "a", "2"), ("books", "b/one", "1")]
 
 
@@ -73,7 +73,7 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
 def test_the_documents_of_an_archive_are_read(tmp_path: Path) -> None:
     path = pack(
         tmp_path / "novels.tar.xz",
-        {"novels/a.txt": b"one", "novels/cover.png": b"no", "novels/b.txt": b"two"},
+        {"novels/a.txt": b"one", "novels/song.mp3": b"no", "novels/b.txt": b"two"},
     )
     assert read(path) == [("novels", "novels/a", "one"), ("novels", "novels/b", "two")]
 
@@ -84,7 +84,7 @@ def test_the_documents_of_an_archive_are_read(tmp_path: Path) -> None:
         ("a.txt", b"", r"a\.txt is empty"),
         ("a.txt", b" \n ", "is blank"),
         ("a.txt", b"\x7fELF\0\0", "binary data"),
-        ("a.doc", b"text", r"\.doc files are not read; save it as DOCX"),
+        ("a.pages", b"text", r"\.pages files are not read; save it as DOCX"),
         ("a.jsonl", b"", "is empty"),
         (
             "a.jsonl",
@@ -117,7 +117,7 @@ def test_missing_and_empty_paths_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="has no documents"):
         read(tmp_path / "empty")
     with pytest.raises(FormatError, match="has no documents"):
-        read(pack(tmp_path / "x.tar.xz", {"a.png": b"x"}))
+        read(pack(tmp_path / "x.tar.xz", {"a.mp3": b"x"}))
 
 
 def test_hidden_and_other_files_of_a_folder_are_skipped_with_reasons(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_hidden_and_other_files_of_a_folder_are_skipped_with_reasons(tmp_path: P
         ".notes.txt": b"no",
         "README": b"Read me.",
         "core": b"\x7fELF\0\0",
-        "cover.png": b"\x89PNG\0",
-        "old.doc": b"\xd0\xcf\x11\xe0",
+        "song.mp3": b"\x89PNG\0",
+        "old.pages": b"\xd0\xcf\x11\xe0",
         "notes.md": b"# Notes",
     }.items():
         (tmp_path / name).write_bytes(data)
@@ -139,8 +139,8 @@ def test_hidden_and_other_files_of_a_folder_are_skipped_with_reasons(tmp_path: P
         ".git": "hidden",
         ".notes.txt": "hidden",
         "core": "binary data",
-        "cover.png": ".png is not a kind of document; name the file itself to read it as text",
-        "old.doc": ".doc is not read; save it as DOCX",
+        "song.mp3": ".mp3 is not a kind of document; name the file itself to read it as text",
+        "old.pages": ".pages is not read; save it as DOCX",
     }
 
 
