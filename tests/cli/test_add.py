@@ -73,12 +73,12 @@ def test_a_bad_file_is_named_at_the_end_and_the_others_are_added(place, attar, d
 
 def test_hidden_and_other_files_are_listed_and_are_no_mistake(place, attar, listed):
     Path("stories/.notes.txt").write_text("Hidden.")
-    Path("stories/cover.png").write_bytes(b"\x89PNG\0")
+    Path("stories/cover.mp3").write_bytes(b"\x89PNG\0")
     code, lines, errors = attar("add", "S", "stories")
     assert (code, lines[-1]) == (0, "3 added")
     assert errors == [
         "attar: skipped stories/.notes.txt: hidden",
-        "attar: skipped stories/cover.png: .png is not a kind of document; name the file itself to read it as text",
+        "attar: skipped stories/cover.mp3: .mp3 is not a kind of document; name the file itself to read it as text",
     ]
 
 

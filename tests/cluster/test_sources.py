@@ -28,7 +28,7 @@ def bucket():
         "sub/b.md": b"# Bob *came*",
         "sub/b.jsonl": b'{"id": "x", "text": "Eve ran."}\n{"id": "y"}\n',
         ".hidden.txt": b"Nobody.",
-        "picture.png": b"\x89PNG",
+        "picture.mp3": b"\x89PNG",
     }.items():
         files.pipe(f"/bucket/{path}", data)
     yield "memory://bucket"

@@ -34,7 +34,7 @@ FILES = {
     "july.txt": "In July Ann and Bob moved to Leeds.",
     "notes/today.txt": "Clara Finch met Tobias in Dover. Tobias sails to Norway in August.",
     "notes/post.txt": "Ann sent Clara Finch a letter from Bath.",
-    "old.doc": "Not a format that is read.",
+    "old.pages": "Not a format that is read.",
     "questions.txt": "Who wrote to Ann?\nWhere does Ann live?\n",
 }
 PORT = "8000"  # on the pages; a free one takes its place

@@ -20,7 +20,7 @@ def folder(tmp_path):
     (tmp_path / "texts" / "sub" / "c.txt.xz").write_bytes(lzma.compress(b"Eve met Bob."))
     lines = [{"id": "x/1", "text": "One."}, {"text": "Two."}]
     (tmp_path / "texts" / "sub" / "d.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (tmp_path / "texts" / "picture.png").write_bytes(b"\x89PNG\0")
+    (tmp_path / "texts" / "picture.mp3").write_bytes(b"\x89PNG\0")
     return tmp_path / "texts"
 
 

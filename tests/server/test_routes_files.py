@@ -34,7 +34,7 @@ def test_an_archive_becomes_several_documents(served):
     ("name", "data"),
     [
         ("cut.pdf", b"%PDF-1.7 cut"),
-        ("old.doc", b"x"),
+        ("old.pages", b"x"),
         ("blank.txt", b"  \n"),
         ("binary.txt", b"GIF\0\1"),
         ("all.zip", zip_of({"a.txt": b" " * 2**27})),

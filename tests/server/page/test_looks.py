@@ -67,7 +67,7 @@ def absent(page: Any) -> None:
 def documents(page: Any) -> None:
     page.get_by_role("tab", name="Documents").click()
     page.get_by_role("button", name="Paste a text").click()
-    files = [("photo.png", BINARY), ("letter.txt", b"Then Ann left.")]
+    files = [("photo.gif", BINARY), ("letter.txt", b"Then Ann left.")]
     page.locator("#files").set_input_files(
         [{"name": name, "mimeType": "text/plain", "buffer": data} for name, data in files]
     )
@@ -212,7 +212,7 @@ def test_the_page_works_below_a_path(demo_server, open_page):
     page.goto(f"{demo_server.address}/below/")
     answer(page)
     page.get_by_role("tab", name="Documents").click()
-    page.locator("#files").set_input_files({"name": "a.png", "mimeType": "image/png", "buffer": BINARY})
+    page.locator("#files").set_input_files({"name": "a.gif", "mimeType": "image/gif", "buffer": BINARY})
     expect(page.locator("#uploads .failed")).to_have_count(1)
     assert "/below/v1/ask" in asked
     assert "/below/v1/files" in asked
