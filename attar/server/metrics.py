@@ -154,8 +154,8 @@ class Metrics:
 def median(buckets: Mapping[float, float]) -> float | None:
     """The median of a histogram: the counts of values up to each bound.
 
-    >>> median({0.1: 0, 0.2: 4, float("inf"): 4}), median({float("inf"): 0})
-    (0.15, None)
+    >>> median({0.25: 0, 0.75: 4, float("inf"): 4}), median({float("inf"): 0})
+    (0.5, None)
     """
     half = max(buckets.values(), default=0) / 2
     low, below = 0.0, 0.0
