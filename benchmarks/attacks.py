@@ -257,11 +257,13 @@ def main() -> None:
 
 
 def warm_up(server: ServerProcess) -> None:
-    """What any server has done before long: a question to all, a text of twenty pages, a file."""
+    """What any server has done before long: some questions, a text of twenty pages, a file."""
     text = " ".join(story.text for story in tell_stories(1, 100))
     name = quote("warm up.html")
+    questions = {"questions": [f"Who left house {number} at night?" for number in range(64)]}
     for attack in (
-        Attack("", "POST", "/v1/ask", json.dumps({"question": QUESTION}).encode(), _JSON),
+        Attack("", "POST", "/v1/ask", json.dumps(questions).encode(), _JSON),
+        Attack("", "POST", "/v1/ask", json.dumps(questions | {"document": "story 0"}).encode(), _JSON),
         Attack("", "PUT", "/v1/documents/long", json.dumps({"text": text}).encode(), _JSON),
         Attack("", "POST", f"/v1/files?name={name}", f"<p>{text[:9_000]}</p>".encode(), _FILE),
     ):
