@@ -15,6 +15,8 @@ MAX_ANSWERS = 50_000
 _ALL = 1_000
 # Characters of the questions that are answered before others have their turn.
 _TURN_CHARACTERS = 4_000
+# Characters of a question that people ask, at most.
+_SHORT = 64
 
 
 def check_cost(questions: Sequence[str], top: int | None) -> None:
@@ -27,6 +29,15 @@ def check_cost(questions: Sequence[str], top: int | None) -> None:
     ):
         if got > limit:
             raise ProblemError(413, f"{what}: expected at most {limit:,}, got {got:,}; {remedy}")
+
+
+def weight_of(questions: Sequence[str]) -> int:
+    """How much work questions are: one each, and more for long ones.
+
+    >>> weight_of(["Who left?"] * 3), weight_of(["a" * 1_920])
+    (3, 30)
+    """
+    return sum(max(1, len(question) // _SHORT) for question in questions)
 
 
 def turns(questions: Sequence[str], most: int) -> Iterator[slice]:

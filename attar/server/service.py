@@ -17,7 +17,7 @@ from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked, Subset
 from attar.server.batching import Batcher, SerialExecutor, isolate_failures
-from attar.server.costs import turns
+from attar.server.costs import turns, weight_of
 from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
 from attar.server.openapi import Upload
@@ -142,7 +142,7 @@ class Service:
         try:
             for turn in turns(job.questions, _TURN):
                 part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
-                asked += await self._asks.submit(part, len(part.questions))
+                asked += await self._asks.submit(part, weight_of(part.questions))
         except UnknownDocumentError as error:
             await self._raise_with_suggestions(job.names, error)
         return asked
