@@ -47,7 +47,7 @@ def bank_cases(
     With `tune`, lookups per second with other launches of the kernels instead.
     """
     cases = []
-    for kind in BANKS:
+    for kind in BANKS[1:3] if tune else BANKS:
         title = f"GPU memory bank, {documents:,} documents, {kind.what}"
         bank = functools.cache(functools.partial(FilledBank, documents, kind, device))
         rate = f"{kind.rate / 1e6:.0f} M lookups/s"
@@ -75,7 +75,7 @@ def launches_to_try() -> list[Any]:
     """Programs per multiprocessor, memories loaded ahead, and values per warp."""
     from attar.ops.triton.bank import Launch
 
-    choices = itertools.product((4, 8, 16, 32), (1, 2, 3), (2048, 4096, 8192))
+    choices = itertools.product((8, 16), (2, 3), (2048, 4096, 8192))
     return [Launch(132 * programs, ahead, values) for programs, ahead, values in choices]
 
 

@@ -45,7 +45,7 @@ def run(*, only: str | None = None, quick: bool = False, progress: Progress = ig
     cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
     cases += bank_cases(timer, documents, copied=copied)
     if only is not None and "tune" in only:  # many launches of one kernel: only when they are asked for
-        cases = bank_cases(timer, documents, tune=True)
+        cases = bank_cases(Timer(Effort(0.5, 5, round_seconds=0.004), "gpu"), documents, tune=True)
     return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=not quick)
 
 
@@ -145,7 +145,7 @@ def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
         Case(
             f"{title}, forward",
             "fla fused_recurrent_delta_rule",
-            Goal(3),
+            Goal(2.5),
             lambda: scan_vs_delta_rule(timer, shape, device),
         ),
         Case(

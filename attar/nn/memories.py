@@ -12,16 +12,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils import _pytree
 
-from attar.errors import DtypeError, FormatError, OptionError, ShapeError, UnknownDocumentError, quoted
+from attar.errors import DtypeError, OptionError, ShapeError, UnknownDocumentError, quoted
 from attar.ops.checks import check_device, check_shape, is_traced
 from attar.ops.lookups import ridge_solution
+from attar.ops.tensor_files import open_tensors, save_tensors
 
 TENSORS = ("state", "tokens", "kept", "prepared")
 FORMAT = "attar memories 1"
 Index = int | slice | str | Sequence[int] | Sequence[str] | Int[Tensor, " I"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Memories:
     """The memories of B documents, and the number of tokens that each has read.
 
@@ -48,6 +49,9 @@ class Memories:
     prepared: Float[Tensor, "B ..."] | None = None
     ridge: float = 0.0
     names: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"Memories(mechanism={self.mechanism!r}, documents={len(self)}, state={[*self.state.shape]})"
 
     def __len__(self) -> int:
         return int(self.tokens.shape[0])
@@ -80,6 +84,10 @@ class Memories:
             remedy = "extend the first memory with the second text's states"
             raise OptionError.expected("merge", expected, repr(self.mechanism), remedy)
         return _MERGE[self.mechanism](self, later)
+
+    def __radd__(self, nothing: int) -> "Memories":
+        """`sum(memories)`, which starts from 0: all documents of a batch as one."""
+        return self if nothing == 0 else NotImplemented
 
     def __sub__(self, part: "Memories") -> "Memories":
         """The memories without a text that they contain, as if it had never been read."""
@@ -166,10 +174,6 @@ class Memories:
 
     def save(self, path: str | Path, names: Sequence[str] | None = None) -> None:
         """Write them as a safetensors file, with a name per document if there are any."""
-        from safetensors.torch import save_file
-
-        from attar.files import atomic_file
-
         names = self.names if names is None else tuple(names)
         if names is not None and (len(names) != len(self) or len(set(names)) != len(names)):
             raise ShapeError.expected(
@@ -178,26 +182,15 @@ class Memories:
         about = {"format": FORMAT, "mechanism": self.mechanism, "ridge": repr(self.ridge)}
         about |= {} if names is None else {"names": json.dumps(names)}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self._tensors().items()}
-        with atomic_file(Path(path)) as partial:
-            save_file(tensors, partial, about)
+        save_tensors(path, tensors, about)
 
     @classmethod
     def load(cls, path: str | Path, device: str = "cpu") -> "Memories":
         """Read a file that `save` wrote."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, "pt", device) as file:
-                about = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys() if name in TENSORS}  # noqa: SIM118
-            if about.get("format") != FORMAT:
-                raise ValueError("it has no memories")
+        with open_tensors(path, FORMAT, device) as (file, about):
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             names = tuple(json.loads(about["names"])) if "names" in about else None
             return cls(**tensors, mechanism=about["mechanism"], ridge=float(about["ridge"]), names=names)
-        except (SafetensorError, KeyError, TypeError, ValueError) as fault:
-            raise FormatError(
-                f"{path} is not a file of memories ({fault})", "write it with Memories.save"
-            ) from fault
 
     def _tensors(self) -> dict[str, Any]:
         present = {name: getattr(self, name) for name in TENSORS}

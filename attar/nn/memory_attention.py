@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attar.errors import OptionError
+from attar.errors import OptionError, ShapeError
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import MatrixMechanism, Mechanism, Scale
 from attar.nn.mechanisms.keyed import Features, KeyedAttention, check_features, positive
 from attar.nn.memories import Memories
-from attar.ops.checks import Device, Dtype, Lengths, check_floats
+from attar.ops.checks import Device, Dtype, Lengths, check_floats, shape_of
 
 Queries = Float[Tensor, "B m size"]
 Source = Float[Tensor, "B n source"]
@@ -53,7 +53,7 @@ class MemoryAttention(nn.Module):
                 "mechanism", "one that reads states", "'named'", "use attar.nn.NamedAttention"
             )
         keyed, factory = mechanism == "keyed", dict[str, Any](device=device, dtype=dtype)
-        source_size = size if source_size is None else source_size
+        self.source_size = source_size = size if source_size is None else source_size
         if mechanism not in ("none", "softmax") and not options.get("ridge"):
             options = {"scale": scale, **options}
         if keyed:
@@ -113,6 +113,8 @@ class MemoryAttention(nn.Module):
 
     def _written(self, source: Source, lengths: Lengths) -> tuple[Queries, dict[str, Any]]:
         check_floats("source", source, "B n k")
+        if source.shape[2] != self.source_size:
+            raise ShapeError.expected("source", f"[B, n, {self.source_size}]", shape_of(source))
         if lengths is not None:  # padding must not meet a parameter
             inside = torch.arange(source.shape[1], device=source.device) < torch.as_tensor(
                 lengths, device=source.device

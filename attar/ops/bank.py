@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attar.errors import DtypeError, FormatError, OptionError, ShapeError, UnknownDocumentError
+from attar.errors import DtypeError, OptionError, ShapeError, UnknownDocumentError
 from attar.ops.checks import (
     check_device,
     check_floats,
@@ -35,6 +35,7 @@ from attar.ops.checks import (
     shape_of,
 )
 from attar.ops.packed.triangle import LEVELS, dequantize, pack, quantize, unpack
+from attar.ops.tensor_files import open_tensors, save_tensors
 
 # Documents that are unpacked at a time without the kernel.
 UNPACKED_AT_ONCE = 1024
@@ -70,7 +71,7 @@ class MemoryBank:
         values: int | None = None,
         heads: int = 1,
         dtype: torch.dtype = torch.bfloat16,
-        device: torch.device | str = "cuda",
+        device: torch.device | str = "cpu",
         backend: str = "auto",
     ) -> None:
         if dtype not in DTYPES:
@@ -109,6 +110,10 @@ class MemoryBank:
         """Store memories under their documents' names or indices, replacing earlier ones."""
         if isinstance(documents, Tensor):
             self._indices(documents)
+        given: object = memories
+        if not isinstance(given, Tensor):
+            remedy = "a mechanism's matrices(memories) makes one"
+            raise DtypeError.expected("memories", "a tensor of matrices", type(given).__name__, remedy)
         heads = () if self.heads == 1 else (self.heads,)
         shape = (*heads, self.rows, self.columns or self.rows)
         check_floats("memories", memories, " ".join(["D", *(["heads"] if heads else []), "k", "d"]))
@@ -154,10 +159,6 @@ class MemoryBank:
 
     def save(self, path: str | Path) -> None:
         """Write the bank with its names as one safetensors file."""
-        from safetensors.torch import save_file
-
-        from attar.files import atomic_file
-
         shape = {
             "documents": self.documents,
             "size": self.size,
@@ -169,8 +170,7 @@ class MemoryBank:
         names = torch.frombuffer(bytearray(json.dumps(self.names).encode()), dtype=torch.uint8)
         tensors = {"values": self.values.cpu(), "names": names}
         tensors |= {} if self.scales is None else {"scales": self.scales.cpu()}
-        with atomic_file(Path(path)) as partial:
-            save_file(tensors, partial, about)
+        save_tensors(path, tensors, about)
 
     @classmethod
     def load(
@@ -180,21 +180,13 @@ class MemoryBank:
 
         What is written to a loaded bank stays in this process until it is saved again.
         """
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, "pt", str(device)) as file:
-                about = file.metadata() or {}
-                if about.get("format") != FORMAT:
-                    raise ValueError("it has no bank")
-                shape = json.loads(about["shape"])
-                bank = cls(**(shape | {"documents": 0}), device=device, backend=backend)
-                bank.documents, bank.values = shape["documents"], file.get_tensor("values")
-                bank.scales = file.get_tensor("scales") if bank.values.dtype == torch.int8 else None
-                bank._numbered = json.loads(about["numbered"])
-                names = json.loads(bytes(file.get_tensor("names").cpu().numpy()))
-        except (SafetensorError, KeyError, TypeError, ValueError) as fault:
-            raise FormatError(f"{path} is not a bank ({fault})", "write it with MemoryBank.save") from fault
+        with open_tensors(path, FORMAT, device) as (file, about):
+            shape = json.loads(about["shape"])
+            bank = cls(**(shape | {"documents": 0}), device=device, backend=backend)
+            bank.documents, bank.values = shape["documents"], file.get_tensor("values")
+            bank.scales = file.get_tensor("scales") if bank.values.dtype == torch.int8 else None
+            bank._numbered = json.loads(about["numbered"])
+            names = json.loads(bytes(file.get_tensor("names").cpu().numpy()))
         bank._places = {name: place for place, name in enumerate(names)}
         return bank
 

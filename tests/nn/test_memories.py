@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from attar.errors import DeviceError, DtypeError, FormatError, OptionError, ShapeError, UnknownDocumentError
+from attar.errors import (
+    AttarError,
+    DeviceError,
+    DtypeError,
+    FormatError,
+    OptionError,
+    ShapeError,
+    UnknownDocumentError,
+)
 from attar.nn.mechanisms import attention
 from attar.nn.memories import Memories
 
@@ -83,6 +91,12 @@ class TestBatches:
         assert memories.nbytes == memories.state.nbytes + kept + 3 * 8
         assert memories.cpu().allclose(memories)
 
+    def test_are_printed_in_a_line(self, kind):
+        memories = read(made(kind), documents())
+        assert repr(memories).startswith(
+            f"Memories(mechanism='{memories.mechanism}', documents=3, state=[3, "
+        )
+
     def test_are_not_close_to_others(self, kind):
         memories = read(made(kind), documents())
         assert not memories.allclose(read(made(kind), documents()))
@@ -90,14 +104,8 @@ class TestBatches:
         assert memories != memories[:]
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-@pytest.mark.parametrize("kind", SUMS)
+@pytest.mark.parametrize(("kind", "heads"), [*((kind, 1) for kind in SUMS), *((kind, 2) for kind in HEADED)])
 class TestSums:
-    @pytest.fixture(autouse=True)
-    def _skip(self, kind, heads):
-        if heads > 1 and kind not in HEADED:
-            pytest.skip("one head is enough")
-
     def test_two_texts_are_one(self, kind, heads):
         module, hidden = made(kind, heads), documents()
         both = read(module, hidden[:, :3]) + read(module, hidden[:, 3:])
@@ -126,6 +134,12 @@ class TestSums:
         expected = torch.autograd.grad(read(module, first).state.square().sum(), first)[0]
         torch.testing.assert_close(first.grad, expected)
         torch.testing.assert_close(second.grad, torch.zeros_like(second), atol=1e-8, rtol=0)
+
+
+def test_the_documents_of_a_batch_are_summed():
+    module, hidden = made("keyed, ridge"), documents()
+    whole = read(module, hidden.flatten(0, 1)[None])
+    assert sum(read(module, hidden)).allclose(whole)
 
 
 def test_decayed_memories_merge_in_order():
@@ -233,8 +247,8 @@ class TestMistakes:
             memories.save(tmp_path / "a", names=["x", "x", "x"])
         safetensors.torch.save_file({"weight": torch.zeros(1)}, tmp_path / "weights")
         (tmp_path / "text").write_text("no tensors")
-        for name in ("weights", "text"):
-            with pytest.raises(
-                FormatError, match=r"is not a file of memories .*; write it with Memories.save"
-            ):
+        with pytest.raises(AttarError, match=r"^cannot write .*; name a file in a folder that exists$"):
+            memories.save(tmp_path / "none" / "a")
+        for name in ("weights", "text", "none"):
+            with pytest.raises(FormatError, match=r"is not a file of 'attar memories 1' \("):
                 Memories.load(tmp_path / name)

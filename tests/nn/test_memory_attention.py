@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from attar.errors import OptionError
+from attar.errors import OptionError, ShapeError
 from attar.nn import Memories, MemoryAttention
 
 SIZE, HEADS = 6, 2
@@ -138,6 +138,8 @@ def test_mistakes_are_one_line():
         MemoryAttention(6, 2, "named")
     with pytest.raises(OptionError, match=r"^option of 'linear': .* got span$"):
         MemoryAttention(6, 2, "linear", span=3.0)
+    with pytest.raises(ShapeError, match=r"^source: expected \[B, n, 6\], got \[1, 2, 5\]$"):
+        MemoryAttention(6, 2).encode(torch.zeros(1, 2, 5))
     for name in ("softmax", "adaptive"):
         with pytest.raises(OptionError, match=r"^lookup_along: expected .*, got '"):
             MemoryAttention(6, 2, name).lookup_along(torch.zeros(1, 2, 6))

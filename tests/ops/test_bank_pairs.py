@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attar.errors import FormatError, OptionError, ShapeError
+from attar.errors import DtypeError, FormatError, OptionError, ShapeError
 from attar.nn import MemoryAttention, attention
 from attar.ops import bank as banks
 from attar.ops.bank import MemoryBank
@@ -167,6 +167,14 @@ def test_memories_of_a_ridge_must_be_prepared():
         module.matrices(memories)
 
 
+def test_memories_are_given_as_matrices(unchecked_shapes):
+    memories = attention("keyed", 4).encode(torch.randn(1, 5, 4), values=torch.randn(1, 5, 3))
+    with pytest.raises(
+        DtypeError, match=r"^memories: expected a tensor of matrices, got Memories; a mechanism"
+    ):
+        MemoryBank(1, 4, values=3).write(["a"], memories)
+
+
 def test_lookups_in_parts_equal_the_product(device, monkeypatch):
     monkeypatch.setattr(banks, "UNPACKED_AT_ONCE", 3)
     memories = pairs(3, 4, 2, device)
@@ -188,5 +196,5 @@ def test_mistakes_are_one_line(device, tmp_path):
         with pytest.raises(OptionError, match=r"^heads: expected a number that divides 4"):
             MemoryBank(3, 4, device=device, **sizes)
     (tmp_path / "text").write_text("no bank")
-    with pytest.raises(FormatError, match=r"is not a bank \(.*\); write it with MemoryBank\.save"):
+    with pytest.raises(FormatError, match=r"is not a file of 'attar bank 1' \(.*\)$"):
         MemoryBank.load(tmp_path / "text")
