@@ -10,17 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Floats
+from attar.reader.fast_spans import gelu
 from attar.reader.folders import QuickConfig
 from attar.reader.parts import ReaderParts
 from attar.reader.weights import QUICK_LAYERS, TEXT_LAYERS
 
 # Of the layer norms.
 _EPSILON = 1e-12
-# Abramowitz and Stegun, 7.1.26.
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _PAIR = ("weight", "bias")
-# Rows of 1,536 numbers whose GELU is computed at a time.
-_ROWS = 32
 
 
 class FastEncoder:
@@ -114,7 +111,7 @@ class _Layer:
         scores /= scores.sum(-1, keepdims=True)
         read = (scores @ values).swapaxes(1, 2).reshape(*mask.shape, size)[mask]
         x = _normalize(x + _linear(read, self._out), *self._norms[0])
-        return _normalize(x + _linear(_gelu(_linear(x, self._up)), self._down), *self._norms[1])
+        return _normalize(x + _linear(gelu(_linear(x, self._up)), self._down), *self._norms[1])
 
 
 def _linear(x: Floats, weights: list[Floats]) -> Floats:
@@ -129,27 +126,3 @@ def _normalize(x: Floats, weight: Floats, bias: Floats) -> Floats:
     spread = np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(_EPSILON))
     normal: Floats = centred / spread * weight + bias
     return normal
-
-
-def _gelu(x: Floats) -> Floats:
-    """x Φ(x), by Abramowitz and Stegun's approximation 7.1.26 of erf: within 1.5e-7, as exact as float32."""
-    gelu = np.empty_like(x)
-    # Some rows at a time stay in the caches: of many, all at once take four times as long.
-    for first in range(0, len(x), _ROWS):
-        rows = x[first : first + _ROWS]
-        z = np.abs(rows)
-        t = np.float32(0.3275911 * 0.5**0.5) * z
-        t += 1
-        np.reciprocal(t, out=t)
-        tail = np.float32(_ERF[0]) * t
-        for coefficient in _ERF[1:]:
-            tail += np.float32(coefficient)
-            tail *= t
-        power = np.float32(-0.5) * z
-        tail *= power
-        power *= z
-        np.exp(power, out=power)
-        tail *= power
-        np.maximum(rows, 0, out=z)
-        np.add(z, tail, out=gelu[first : first + _ROWS])
-    return gelu

@@ -118,7 +118,7 @@ class _Layer:
             found /= sums
             read[first:last] = found.swapaxes(0, 1).reshape(last - first, size)
         x = _normalized(x + self._out(read), *self._norms[0])
-        return _normalized(x + self._down(_gelu(self._up(x))), *self._norms[1])
+        return _normalized(x + self._down(gelu(self._up(x))), *self._norms[1])
 
 
 class _Int8Linear:
@@ -171,8 +171,11 @@ def _normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:
     return x
 
 
-def _gelu(x: Floats) -> Floats:
-    """x Φ(x), in place."""
+def gelu(x: Floats) -> Floats:
+    """x Φ(x), in place, by Abramowitz and Stegun's approximation 7.1.26 of erf: within 1.5e-7, as exact as float32.
+
+    Some rows at a time stay in the caches: of many, all at once take four times as long.
+    """
     for first in range(0, len(x), _ROWS):
         rows = x[first : first + _ROWS]
         z = np.abs(rows)

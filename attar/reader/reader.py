@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Characters of the texts that are read together: short ones fill batches, few long ones are in memory at once.
 _GROUP = 2**20
-# Sentences that are read again: one is .745 exact match on SQuAD in 5 ms, three are .759 in 10 (docs/reader.md).
+# Sentences that are read again by default, if the reader has a second look.
 _LOOK = 3
 
 
