@@ -94,12 +94,16 @@ def rank(
     ranked = rank_phrases(scores, query.null, index, top)
     probabilities, absent = ranked.probabilities, ranked.absent
     refused = not ranked.phrases or absent > probabilities[0]
-    calibration = calibration_for(query.question, calibration)
+    calibration, quote = calibration_for(query.question, calibration), None
     if calibration is not None and ranked.phrases:
-        right, absent = calibration.probabilities(ranked.features(query, index))
+        features = ranked.features(query, index)
+        right, absent = calibration.probabilities(features)
         refused |= absent > calibration.threshold
         probabilities = _shared_out(probabilities, right, 1 - right - absent)
+        quote = calibration.quote_probability(features)
     answers = _answers(ranked.phrases[:top], probabilities[:top], index, text)
+    if answers:
+        answers[0] = structs.replace(answers[0], quote_probability=quote)
     place = 0 if refused else max(1, sum(answer.probability > absent for answer in answers))
     return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
 
@@ -211,7 +215,8 @@ def combined(shares: Sequence[Shares], absent: float, calibration: Calibration |
     features = shares[best].features
     if calibration is None or features is None:
         return CombinedAnswers(answers, absent, refused)
-    right, absent = calibration.probabilities(with_lead(features, first, second))
+    features = with_lead(features, first, second)
+    right, absent = calibration.probabilities(features)
     refused |= absent > calibration.threshold
     rest = sum(document.mass for document in shares) - first
     factor = min(right / first, max(1 - right - absent, 0.0) / max(rest, 1e-30))
@@ -219,7 +224,8 @@ def combined(shares: Sequence[Shares], absent: float, calibration: Calibration |
         [structs.replace(answer, probability=answer.probability * factor) for answer in document]
         for document in answers
     ]
-    answers[best][0] = structs.replace(answers[best][0], probability=right)
+    quote = calibration.quote_probability(features)
+    answers[best][0] = structs.replace(answers[best][0], probability=right, quote_probability=quote)
     return CombinedAnswers(answers, absent, refused)
 
 

@@ -27,8 +27,6 @@ FEATURES = (
     "unmatched",  # weight of the question's words that the sentence and its neighbours lack
     "unmatched_share",
     "largest_unmatched",  # the largest weight of a word that the sentence itself lacks
-    "number",  # a number of the question is not in the text
-    "negation",  # "not", "never", …
     "other_kind",  # the question wants a date, a number or a name, and the phrase is none
     "any_kind",  # it wants none of these
     "words",  # of the phrase
@@ -45,7 +43,6 @@ LOOK_FEATURES = (
     "any_kind",  # it wants none of these
     "words",  # of the span
 )
-_NEGATION = re.compile(r"n't|\b(?:not|never|no|without|cannot|unable|neither|nor)\b", re.IGNORECASE)
 _WANTED = {
     "date": re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)"),
     "number": re.compile(
@@ -69,17 +66,21 @@ def _only_bias(odds: float) -> tuple[float, ...]:
 
 
 class OutcomeWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weights of features for "right" and for "absent"; above `threshold`, "absent" is the answer."""
+    """The weights of features for "right" and for "absent"; above `threshold`, "absent" is the answer.
+
+    `quote` are those for the sentence of the answer to be right, whichever of its words are; empty if not fitted.
+    """
 
     right: tuple[float, ...]
     absent: tuple[float, ...]
     threshold: float
+    quote: tuple[float, ...] = ()
 
     def check(self, count: int) -> None:
         """Refuse weights that are not those of `count` features."""
-        if not len(self.right) == len(self.absent) == count:
+        if not len(self.right) == len(self.absent) == (len(self.quote) or count) == count:
             raise ValueError(f"a calibration has {count} weights for each outcome")
-        if not np.isfinite((*self.right, *self.absent, self.threshold)).all():
+        if not np.isfinite((*self.right, *self.absent, *self.quote, self.threshold)).all():
             raise ValueError("a calibration has finite weights")
 
     def probabilities(self, features: Floats) -> tuple[float, float]:
@@ -88,6 +89,12 @@ class OutcomeWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         values = np.exp(logits - logits.max())
         right, absent, _ = (values / values.sum()).tolist()
         return right, absent
+
+    def quote_probability(self, features: Floats) -> float | None:
+        """That the sentence of the best answer is right; at least as likely as the answer itself."""
+        if not self.quote:
+            return None
+        return max(float(1 / (1 + np.exp(-np.dot(self.quote, features)))), self.probabilities(features)[0])
 
 
 class Calibration(OutcomeWeights, frozen=True):
@@ -148,7 +155,6 @@ def features_of(
     nearby, inside = _matches(query, index, sentence)
     lost, lost_inside = weights * (1 - nearby), weights * (1 - inside)
     text = index.text_of(phrase)
-    number = not all(np.isin(forms, index.words).any() for forms in query.numbers)
     values = (
         1.0,
         np.log(bounded / (1 - bounded)),
@@ -158,8 +164,6 @@ def features_of(
         lost.sum(),
         lost.sum() / max(float(weights.sum()), 1e-6),
         lost_inside.max(initial=0.0),
-        number,
-        bool(_NEGATION.search(query.question)),
         is_other_kind(query.question, text),
         not wanted_kind(query.question),
         len(text.split()),

@@ -86,12 +86,14 @@ def rank_looked(
     spans = chosen_first(look)
     if calibration is not None and not is_english(question):
         calibration = _OTHER_LANGUAGE
+    quote = None
     if calibration is None:
         absent, threshold = float(1 / (1 + np.exp(look.present))), 0.5
         right = float(np.exp(spans[0].score)) * (1 - absent)
     else:
-        right, absent = calibration.probabilities(look_features(question, look))
-        threshold = calibration.threshold
+        features = look_features(question, look)
+        right, absent = calibration.probabilities(features)
+        quote, threshold = calibration.quote_probability(features), calibration.threshold
     first, *others = map(_answer, spans)
     weights = [float(np.exp(span.score)) for span in spans[1:]]
     for phrase in phrases:
@@ -105,7 +107,7 @@ def rank_looked(
         for answer, weight in zip(others, weights, strict=True)
     ]
     rest.sort(key=lambda answer: -answer.probability)
-    answers = [structs.replace(first, probability=right), *rest]
+    answers = [structs.replace(first, probability=right, quote_probability=quote), *rest]
     place = 0 if absent > threshold else max(1, sum(answer.probability > absent for answer in answers))
     return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
 

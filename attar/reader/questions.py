@@ -22,6 +22,9 @@ from attar.text.kinds import COMMON
 _REPEATED = 4.0
 # Among how many of the best phrases such ones are looked for.
 _REPEATED_AMONG = 64
+# How much a word of the question counts in the sentences that have it itself, if only few do. EM on 700 questions of
+# SQuAD 1.1 with 0, .8 and 2: whole articles .454, .480, .476; paragraphs .560, .566, .556.
+_EXACT = 0.8
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
 _WORD = re.compile(r"\w+")
@@ -74,7 +77,7 @@ class Query:
     words: Floats  # [l, w], the vectors of its pieces
     table: Floats  # [V, w], the vectors of all pieces
     asked: frozenset[str]  # its content words
-    numbers: list[NDArray[np.int64]]  # of each of its pieces that is a number, the ids of all forms of that
+    exact: list[NDArray[np.int64]]  # [l], the ids of each piece, and of a number's other forms
 
     def scores(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> Floats:
         """The score of each phrase `[P]`: product with the query + prior + overlap of its sentence's words."""
@@ -101,10 +104,31 @@ class Query:
             best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
             alone[filled[first:last]] = best @ self.weights
             first = last
-        total: Floats = alone.copy()
+        total: Floats = alone + self._exact_matches(index)
         total[1:] += neighbours[0] * alone[:-1]
         total[:-1] += neighbours[1] * alone[1:]
         return total
+
+    def _exact_matches(self, index: PhraseIndex) -> Floats:
+        """What the question's very words add to sentences, `[S]`: the more, the fewer of the sentences have them.
+
+        A word adds at most its weight, however long the text, so that documents can be compared.
+        """
+        count = len(index.word_starts) - 1
+        distinct, row = index.distinct_words
+        piece_of = np.full(int(distinct[-1]) + 1 if len(distinct) else 0, -1)
+        for piece, ids in enumerate(self.exact):
+            piece_of[ids[ids < len(piece_of)]] = piece
+        found = piece_of[distinct][row]
+        places = np.flatnonzero(found >= 0)
+        sentences = np.searchsorted(index.word_starts, places, side="right") - 1
+        # A sentence may have several forms of one number.
+        pairs = np.unique(sentences * len(self.exact) + found[places])
+        sentences, pieces = np.divmod(pairs, max(1, len(self.exact)))
+        having = np.bincount(pieces, minlength=len(self.exact))
+        rarity = np.log((1 + count) / np.maximum(having, 1)) / np.log(1 + max(count, 1))
+        added = np.bincount(sentences, (_EXACT * self.weights * rarity)[pieces], count)
+        return added.astype(np.float32)
 
     def _lower_repeated(self, scores: Floats, index: PhraseIndex) -> None:
         """Lower the scores of phrases that only repeat words of the question: few of them are answers."""
@@ -198,7 +222,7 @@ class QuestionEncoder:
                 words=self.words[ids[1:]],
                 table=self.words,
                 asked=content_words(question),
-                numbers=[forms[piece] for piece in ids.tolist() if piece in forms],
+                exact=[forms[piece] if piece in forms else np.array([piece]) for piece in ids[1:].tolist()],
             )
             for row, (question, ids) in enumerate(zip(questions, pieces, strict=True))
         ]

@@ -54,9 +54,10 @@ class _Batch(NamedTuple):
 
 
 class Features(NamedTuple):
-    """The best phrase for a question, and what its calibration is computed from."""
+    """The best phrase for a question, its sentence, and what its calibration is computed from."""
 
     phrase: str
+    sentence: str
     values: Floats
 
 
@@ -305,15 +306,16 @@ class Reader:
         look = self.parts.config.look
         return None if look is None else look.calibration
 
-    def features(self, memory: Memory, questions: Sequence[str]) -> list[Features | None]:
+    def features(self, memory: Memory, questions: Sequence[str], text: str) -> list[Features | None]:
         """What the calibration of each question's best phrase is computed from; None without a phrase."""
         features: list[Features | None] = []
         index = memory.phrases
         for query in self.questions.encode(questions):
             ranked = rank_phrases(self._scores(memory, query), query.null, index, 1)
             if ranked.phrases:
-                phrase = index.text_of(ranked.phrases[0].phrase)
-                features.append(Features(phrase, ranked.features(query, index)))
+                phrase = ranked.phrases[0].phrase
+                sentence = text[slice(*index.sentence_of(phrase))]
+                features.append(Features(index.text_of(phrase), sentence, ranked.features(query, index)))
             else:
                 features.append(None)
         return features
@@ -327,10 +329,14 @@ class Reader:
             for query in self.questions.encode(questions)
         ]
         looks = self._look_again(scored, [text] * len(scored), look)
-        return [
-            None if seen is None else Features(chosen_first(seen)[0].text, look_features(question, seen))
-            for question, seen in zip(questions, looks, strict=True)
-        ]
+        features: list[Features | None] = []
+        for question, seen in zip(questions, looks, strict=True):
+            if seen is None:
+                features.append(None)
+            else:
+                best = chosen_first(seen)[0]
+                features.append(Features(best.text, best.sentence.text, look_features(question, seen)))
+        return features
 
     def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
         """The scores of the phrases of several memories; a bias is added to those of each memory."""

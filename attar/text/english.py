@@ -292,3 +292,6 @@ SHARED_WORDS = word_set(
 )
 # Those that ask, if a question begins with them.
 SHARED_QUESTION_WORDS = word_set("wo wen wie qui comment chi come dove como hoe wat var jak")
+# English questions have one of these among their first words, or begin with one of the auxiliaries.
+QUESTION_WORDS = word_set("who whom whose what which when where why how")
+AUXILIARIES = word_set("is are was were do does did has have had can could will would should may must")

@@ -190,6 +190,17 @@ def coarse_kind(phrase: str) -> str:
     return "name" if words and all(word[0].isupper() for word in words) else "phrase"
 
 
+def is_question(text: str) -> bool:
+    """Whether a text asks something: it has a question mark, or begins as questions do.
+
+    >>> [is_question(text) for text in ("who led it", "In which year?", "is it open", "noise of jets", "for whom")]
+    [True, True, True, False, True]
+    """
+    words = _LETTERS.findall(text.lower())
+    asks = not english.QUESTION_WORDS.isdisjoint(words[:3])
+    return "?" in text or asks or not english.AUXILIARIES.isdisjoint(words[:1])
+
+
 def is_english(question: str) -> bool:
     """Whether a question is in English, as far as its words tell: names and keywords alone may be.
 

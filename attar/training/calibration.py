@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
@@ -13,7 +13,7 @@ from attar.reader.confidence import LOOK_FEATURES, Calibration, LookCalibration,
 from attar.reader.reader import Features as PhraseFeatures
 from attar.reader.reader import Reader
 from attar.training.data import Passage
-from attar.training.metrics import exact
+from attar.training.metrics import exact, holds
 
 Floats = NDArray[np.float64]
 # Fewer answerable questions say too little about probabilities.
@@ -42,11 +42,12 @@ _PENALTY = 1e-3
 
 
 class Outcome(NamedTuple):
-    """What a question's features were, what came of it, and its group in `_SHARES`."""
+    """What a question's features were, what came of it, its group in `_SHARES`, and whether the quote was right."""
 
     features: NDArray[np.float32]
     outcome: int
     group: int
+    quoted: bool = False
 
 
 class FeaturesOfQuestions(Protocol):
@@ -68,7 +69,7 @@ def calibrate(
     """
 
     def features(memory: Memory, text: str, questions: list[str]) -> list[PhraseFeatures | None]:
-        return reader.features(memory, questions)
+        return reader.features(memory, questions, text)
 
     rows = _outcomes_of(reader, passages, features, progress)
     fitted = calibration_of(rows, accuracy, _SHARES)
@@ -112,7 +113,7 @@ def _outcomes_of(
                     right = golds[number] if number < len(golds) else []
                     outcome = _ABSENT if not right else _RIGHT if exact(answered.phrase, right) else _WRONG
                     group = 2 if number >= len(golds) else int(not right)
-                    rows.append(Outcome(answered.values, outcome, group))
+                    rows.append(Outcome(answered.values, outcome, group, holds(answered.sentence, right)))
     return rows
 
 
@@ -157,7 +158,12 @@ def calibration_of(
     weights = np.zeros(len(rows))
     for group, share in enumerate(shares):
         weights[groups == group] = share / max(1, (groups == group).sum())
-    return fit_calibration(np.array([row.features for row in rows], float), targets, weights, signed, kept)
+    features = np.array([row.features for row in rows], float)
+    fitted = fit_calibration(features, targets, weights, signed, kept)
+    quoted = np.array([row.quoted for row in rows], float)
+    # The same regression with two outcomes: the sentence is right, or not.
+    of_quotes = fit_calibration(features, np.stack([quoted, 0 * quoted, 1 - quoted], 1), weights, signed)
+    return replace(fitted, quote=of_quotes.right)
 
 
 def fit_calibration(

@@ -19,7 +19,6 @@ def asked(
     null: float = 0.0,
     pieces: tuple[int, ...] = (1, 7),
     question: str = "",
-    numbers: tuple[tuple[int, ...], ...] = (),
 ) -> Query:
     """A question of some pieces, each with weight 1."""
     return Query(
@@ -30,7 +29,7 @@ def asked(
         words=TABLE[list(pieces)],
         table=TABLE,
         asked=frozenset(),
-        numbers=[np.array(forms, np.int64) for forms in numbers],
+        exact=[np.array([piece]) for piece in pieces],
     )
 
 
@@ -62,15 +61,6 @@ def test_features_weigh_the_words_that_the_text_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "missing"), [((), 0), (((2,),), 0), (((4,),), 1), (((2,), (4,)), 1), (((4, 2),), 0)]
-)
-def test_features_find_a_number_that_the_text_has_in_no_form(
-    numbers: tuple[tuple[int, ...], ...], missing: int
-) -> None:
-    assert values(asked(numbers=numbers))["number"] == missing
-
-
-@pytest.mark.parametrize(
     ("question", "phrase", "other", "unknown"),
     [("Who left?", 0, 0, 0), ("When did Ann leave?", 0, 1, 0), ("When?", 1, 0, 0), ("Why?", 0, 0, 1)],
 )
@@ -79,11 +69,6 @@ def test_features_compare_the_kind_of_phrase_with_the_one_asked_for(
 ) -> None:
     found = values(asked(question=question), phrase)
     assert (found["other_kind"], found["any_kind"]) == (other, unknown)
-
-
-@pytest.mark.parametrize(("question", "negated"), [("Who didn't leave?", 1), ("Who noted it?", 0)])
-def test_features_find_negations(question: str, negated: int) -> None:
-    assert values(asked(question=question))["negation"] == negated
 
 
 def test_features_of_an_empty_question_are_finite() -> None:

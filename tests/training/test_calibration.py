@@ -55,10 +55,10 @@ class Knowing:
     def read_many(self, texts: Sequence[str]) -> Sequence[str]:
         return texts
 
-    def features(self, text: str, questions: Sequence[str]) -> list[Features | None]:
+    def features(self, memory: str, questions: Sequence[str], text: str) -> list[Features | None]:
         row = np.zeros(len(FEATURES), np.float32)
         row[0] = 1
-        return [Features(question.split()[-1], row) for question in questions]
+        return [Features(question.split()[-1], text, row) for question in questions]
 
 
 def passages(count: int) -> list[Passage]:
@@ -79,3 +79,5 @@ def test_says_how_often_an_answer_is_right(accuracy: float | None, expected: flo
     constant = np.eye(len(FEATURES), dtype=np.float32)[0]
     # Of the questions 55 % have an answer, and all of these are right, or as many as the accuracy on other texts.
     assert found.probabilities(constant)[0] == pytest.approx(expected, abs=0.02)
+    # The sentence is right even where other words of it are.
+    assert found.quote_probability(constant) == pytest.approx(0.55, abs=0.02)
