@@ -34,6 +34,7 @@ from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
 from attar.results import Answer, check_top
+from attar.threads import one_thread
 
 if TYPE_CHECKING:
     import torch
@@ -407,7 +408,8 @@ class Reader:
 
     def _scores(self, memory: Memory, query: Query) -> Floats:
         """The score of each phrase of a memory."""
-        return query.scores(self._products(memory, query), memory.phrases, self.questions.neighbours)
+        with one_thread():
+            return query.scores(self._products(memory, query), memory.phrases, self.questions.neighbours)
 
     def _products(self, memory: Memory, query: Query) -> Floats:
         """Phrase vector · query, for each phrase."""

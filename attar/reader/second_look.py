@@ -14,6 +14,7 @@ from attar.memory.memory import Floats
 from attar.progress import check_stopped
 from attar.reader.fast_spans import FastSpans, Pieces, Spans
 from attar.text.pieces import PieceTokenizer
+from attar.threads import one_thread
 
 # The most sentences that are read again: the network was trained with up to five.
 MOST = 5
@@ -109,9 +110,9 @@ class SecondLook:
             length += len(question) + len(text)
             if length >= _BATCH or at == asked[-1]:
                 check_stopped()
-                for (place, _, read), spans in zip(
-                    batch, self._network.read([b[1] for b in batch]), strict=True
-                ):
+                with one_thread():
+                    found = self._network.read([pieces for _, pieces, _ in batch])
+                for (place, _, read), spans in zip(batch, found, strict=True):
                     looks[place] = self._decoded(spans, read)
                 batch, length = [], 0
         return looks

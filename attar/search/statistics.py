@@ -8,11 +8,10 @@ pass through a `StateMap` first, which was learned from questions and is the sam
 import hashlib
 import math
 import zlib
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -20,9 +19,7 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+from attar.threads import one_thread
 
 Floats = NDArray[np.float32]
 
@@ -79,22 +76,6 @@ def unit_rows(states: Floats) -> Floats:
     lengths = np.linalg.norm(states, axis=-1, keepdims=True)
     rows: Floats = states / np.maximum(lengths, 1e-12)
     return rows
-
-
-@cache
-def _libraries() -> "ThreadpoolController":
-    from threadpoolctl import ThreadpoolController  # a list of documents needs none
-
-    return ThreadpoolController()
-
-
-def one_thread() -> AbstractContextManager[Any]:
-    """Let numpy compute with one thread: with several it rounds in another way, and signs near zero would differ.
-
-    A signature must have the same bytes wherever a document is read.
-    """
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limited
 
 
 Doubles = NDArray[np.float64]
