@@ -1,7 +1,7 @@
 """A reader reads a text window by window, extends it, and answers with phrases, their places and quotes."""
 
-from itertools from dataclasses import replace
-import pairwise
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
