@@ -22,19 +22,15 @@ FEWEST = 50
 _PASSAGES = 1_200
 # Passages that are read at a time.
 _CHUNK = 24
-# How much each group counts: questions with an answer, without one, and questions about other articles.
-_SHARES = (0.55, 0.35, 0.1)
-# The same for a second look, which people ask ordinary questions.
-_LOOK_SHARES = (0.65, 0.25, 0.1)
+# How much each group counts: questions with an answer, as most are that people ask, without one, and questions about
+# other articles.
+_SHARES = (0.75, 0.15, 0.1)
 # Sentences that a second look is calibrated with.
 _LOOKS = (1, 3)
 # Features that may only make it more likely that an answer is right, and less that there is none.
 _LOOK_SIGNED = tuple(map(LOOK_FEATURES.index, ("span", "share")))
-# Right answers that the threshold keeps, where it can.
-_KEPT = 0.95
-# The same for a second look: of passages like those that it was trained with nearly all are kept, so that 95 % of
-# others are.
-_LOOK_KEPT = 0.97
+# Right answers that the threshold keeps, where it can: of these passages, so that 95 % are of other kinds of text.
+_KEPT = 0.97
 # The outcomes of a question.
 _RIGHT, _ABSENT, _WRONG = range(3)
 # Of the squares of weights: few questions must not lead to certainty.
@@ -57,29 +53,25 @@ class FeaturesOfQuestions(Protocol):
 
 
 def calibrate(
-    reader: Reader,
-    passages: Sequence[Passage],
-    accuracy: float | None = None,
-    progress: Progress = ignore_progress,
+    reader: Reader, passages: Sequence[Passage], progress: Progress = ignore_progress
 ) -> Calibration | None:
     """The calibration of a reader by passages that it was not trained on; None if they have too few questions.
 
-    If it was trained on them, `accuracy` is its exact match on questions of other texts: as many of the right answers
-    count as wrong as make up the difference.
+    Changed questions (`attar.training.swaps`) have no answer.
     """
 
     def features(memory: Memory, text: str, questions: list[str]) -> list[PhraseFeatures | None]:
         return reader.features(memory, questions, text)
 
     rows = _outcomes_of(reader, passages, features, progress)
-    fitted = calibration_of(rows, accuracy, _SHARES)
+    fitted = calibration_of(rows)
     return None if fitted is None else Calibration(**asdict(fitted))
 
 
 def calibrate_look(
     reader: Reader, passages: Sequence[Passage], progress: Progress = ignore_progress
 ) -> LookCalibration | None:
-    """The same for a second look, at one and at three sentences; ordinary questions count more than tricks."""
+    """The same for a second look, at one and at three sentences."""
     rows = []
     for look in _LOOKS:
 
@@ -89,7 +81,7 @@ def calibrate_look(
             return reader.look_features(memory, questions, text, look)
 
         rows += _outcomes_of(reader, passages, features, progress)
-    fitted = calibration_of(rows, None, _LOOK_SHARES, _LOOK_SIGNED, _LOOK_KEPT)
+    fitted = calibration_of(rows, _LOOK_SIGNED)
     return None if fitted is None else LookCalibration(**asdict(fitted))
 
 
@@ -103,7 +95,7 @@ def _outcomes_of(
         chunk = asked[first : first + _CHUNK]
         memories = reader.read_many([passage.text for passage, _ in chunk])
         for (passage, other), memory in zip(chunk, memories, strict=True):
-            known = [question for question in passage.questions if question.labelled]
+            known = [question for question in passage.questions if question.labelled or question.changed]
             golds = [[passage.text[start:end] for start, end in question.answers] for question in known]
             texts = [question.text for question in known]
             if other.article != passage.article:
@@ -125,7 +117,9 @@ def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
     """
     kinds: dict[bool, list[Passage]] = {True: [], False: []}
     for passage in passages:
-        answered = {bool(question.answers) for question in passage.questions if question.labelled}
+        answered = {
+            bool(question.answers) for question in passage.questions if question.labelled or question.changed
+        }
         if answered:
             kinds[False in answered].append(passage)
     pairs = []
@@ -137,13 +131,7 @@ def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
     return pairs
 
 
-def calibration_of(
-    rows: Sequence[Outcome],
-    accuracy: float | None = None,
-    shares: Sequence[float] = _SHARES,
-    signed: Sequence[int] = (),
-    kept: float = _KEPT,
-) -> OutcomeWeights | None:
+def calibration_of(rows: Sequence[Outcome], signed: Sequence[int] = ()) -> OutcomeWeights | None:
     """The calibration by outcomes; None if these are too few."""
     groups = np.array([row.group for row in rows])
     answerable = groups == 0
@@ -151,15 +139,11 @@ def calibration_of(
         return None
     targets = np.zeros((len(rows), 3))
     targets[np.arange(len(rows)), [row.outcome for row in rows]] = 1
-    measured = float(targets[answerable, _RIGHT].mean())
-    if accuracy is not None and measured > accuracy:
-        targets[answerable, _WRONG] += targets[answerable, _RIGHT] * (1 - accuracy / measured)
-        targets[answerable, _RIGHT] *= accuracy / measured
     weights = np.zeros(len(rows))
-    for group, share in enumerate(shares):
+    for group, share in enumerate(_SHARES):
         weights[groups == group] = share / max(1, (groups == group).sum())
     features = np.array([row.features for row in rows], float)
-    fitted = fit_calibration(features, targets, weights, signed, kept)
+    fitted = fit_calibration(features, targets, weights, signed)
     quoted = np.array([row.quoted for row in rows], float)
     # The same regression with two outcomes: the sentence is right, or not.
     of_quotes = fit_calibration(features, np.stack([quoted, 0 * quoted, 1 - quoted], 1), weights, signed)
@@ -167,7 +151,7 @@ def calibration_of(
 
 
 def fit_calibration(
-    features: Floats, targets: Floats, weights: Floats, signed: Sequence[int] = (), kept: float = _KEPT
+    features: Floats, targets: Floats, weights: Floats, signed: Sequence[int] = ()
 ) -> OutcomeWeights:
     """The softmax regression of `targets` `[n, 3]` on `features` `[n, f]`, and the threshold.
 
@@ -197,7 +181,7 @@ def fit_calibration(
     start = np.zeros(2 * x.shape[1])
     both = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x.reshape(2, -1)
     absent, right = _outcomes(x, both)[:, _ABSENT], targets[:, _RIGHT] * weights
-    threshold = max(0.5, _weighted_quantile(absent, right, kept)) if right.any() else 0.5
+    threshold = max(0.5, _weighted_quantile(absent, right, _KEPT)) if right.any() else 0.5
     plain = both / spreads
     plain[:, 0] -= plain @ means
     right_weights, absent_weights = (tuple(round(float(value), 5) for value in row) for row in plain)

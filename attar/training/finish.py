@@ -16,6 +16,7 @@ from attar.training.held_out import accuracy
 from attar.training.question_set import QuestionSet
 from attar.training.run import QuestionRun
 from attar.training.stage import Row
+from attar.training.swaps import with_swapped_questions
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,12 @@ def finish(
         parts = parts.with_second_look(look.to("cpu"))
     parts.save(folder)
     run.say("calibration")
-    new = calibrate(Reader(parts), held.passages, progress=run.progress)
+    asked = with_swapped_questions(held.passages)
+    new = calibrate(Reader(parts), asked, run.progress)
     if new is not None:
         parts = parts.recalibrated(new, {})
     if look is not None:
-        parts = parts.with_second_look(None, calibrate_look(Reader(parts), held.passages, run.progress))
+        parts = parts.with_second_look(None, calibrate_look(Reader(parts), asked, run.progress))
     parts.save(folder)
     run.say(f"{folder}: held-out accuracy {held_out}")
     return TrainedReader(str(folder), held_out, new or calibration, run.history)
@@ -86,8 +88,8 @@ def calibrate_only(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     options, source = run.options, ReaderFolder.open(run.options.init)
     if not run.processes.is_main:
         return TrainedReader(str(options.folder))
-    reader = Reader.of(source)
-    calibration = calibrate(reader, passages, options.accuracy or None, run.progress)
+    reader, passages = Reader.of(source), with_swapped_questions(passages)
+    calibration = calibrate(reader, passages, run.progress)
     if calibration is None:
         expected = f"at least {FEWEST} questions with an answer, and some without"
         raise FormatError.expected(", ".join(options.data), expected, "fewer")

@@ -29,7 +29,6 @@ class QuestionOptions:
     calibrate_only: bool = option(
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
-    accuracy: float = option(0.0, "Exact match on unseen questions, if trained on these.", min=0, max=1)
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
@@ -41,7 +40,7 @@ class QuestionOptions:
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
-    look_epochs: int = option(8, "Epochs of the second look.", min=1)
+    look_epochs: int = option(6, "Epochs of the second look.", min=1)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0

@@ -55,7 +55,7 @@ from attar.training.teacher import PairBatches, label, teacher_loss
 
 # Learning rates and epochs that were measured once.
 _READOUT_LR = 2e-3
-_LOOK_LR = 2e-4
+_LOOK_LR = 1.6e-4
 _QUICK_EPOCHS = 3
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
@@ -224,7 +224,7 @@ class _Teaching:
     epochs: int
 
 
-_LARGE = _Teaching(5e-5, 10.0, 1, 1)
+_LARGE = _Teaching(5e-5, 10.0, 1, 2)
 _SMALL = _Teaching(1.5e-4, 5.0, 2, 3)
 
 

@@ -40,7 +40,7 @@ def test_the_threshold_keeps_right_answers() -> None:
     right = features[targets[:, 0] > 0]
     kept = [found.probabilities(row)[1] <= found.threshold for row in right]
     assert found.threshold >= 0.5
-    assert np.mean(kept) >= 0.94
+    assert np.mean(kept) >= 0.96
 
 
 def test_stays_finite_if_all_are_right() -> None:
@@ -72,12 +72,11 @@ def test_needs_enough_questions() -> None:
     assert calibrate(Knowing(), unlabelled) is None  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("accuracy", "expected"), [(None, 0.55), (0.6, 0.33)])
-def test_says_how_often_an_answer_is_right(accuracy: float | None, expected: float) -> None:
-    found = calibrate(Knowing(), passages(FEWEST), accuracy)  # type: ignore[arg-type]
+def test_says_how_often_an_answer_is_right() -> None:
+    found = calibrate(Knowing(), passages(FEWEST))  # type: ignore[arg-type]
     assert found is not None
     constant = np.eye(len(FEATURES), dtype=np.float32)[0]
-    # Of the questions 55 % have an answer, and all of these are right, or as many as the accuracy on other texts.
-    assert found.probabilities(constant)[0] == pytest.approx(expected, abs=0.02)
+    # Three quarters of the questions have an answer, and all of these are right.
+    assert found.probabilities(constant)[0] == pytest.approx(0.75, abs=0.02)
     # The sentence is right even where other words of it are.
-    assert found.quote_probability(constant) == pytest.approx(0.55, abs=0.02)
+    assert found.quote_probability(constant) == pytest.approx(0.75, abs=0.02)
