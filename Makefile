@@ -53,7 +53,6 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.everyday_files
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
-	$(BIN)/python -m benchmarks.cluster
 	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 	$(BIN)/python -m benchmarks.cluster_serve
 	$(BIN)/python -m benchmarks.scale

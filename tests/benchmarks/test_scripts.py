@@ -18,7 +18,6 @@ pytestmark = pytest.mark.nightly
 ALONE = {
     "ask_all": (str(EVERYDAY), "--questions", "5"),
     "bank": ("--documents", "50", "--batch", "8"),
-    "cluster": ("--quick",),
     "cluster_reading": ("--kills", "1", "--documents", "20"),
     "cluster_serve": ("--quick",),
     "crash": ("--kills", "6"),
@@ -35,7 +34,6 @@ ALONE = {
     "scale": ("--quick",),
     "search": ("--quick",),
     "server": ("--quick",),
-    "small_files": ("--files", "200", "--rounds", "2"),
     "startup": ("--quick",),
     "store": ("--quick",),
     "way": (),
@@ -54,13 +52,6 @@ def test_runs(script: str) -> None:
     assert run(script, *ALONE[script])
 
 
-def test_a_figure_is_drawn_of_what_retrieval_prints(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.json"
-    rows.write_text(run("retrieval", EVERYDAY, "--queries", "5", "--no-baselines", "--json"))
-    run("search_figure", rows, "--figure", tmp_path / "search.png")
-    assert (tmp_path / "search.png").stat().st_size > 1_000
-
-
 def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path: Path) -> None:
     lines = [json.dumps({"text": row["context"]}) for row in made_up(3, 30)]
     (tmp_path / "texts.jsonl.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
@@ -69,7 +60,7 @@ def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path:
 
 
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
-    """Pairs, a base with fewer pieces, a run, questions for texts, and an ablation with the run's teacher."""
+    """Pairs, a base with fewer pieces, a run, and questions for texts by the run's teacher."""
     run("back_translated", *data, "--out", tmp_path / "paired.jsonl")
     assert len((tmp_path / "paired.jsonl").read_text().splitlines()) == 24
     run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
@@ -90,6 +81,3 @@ def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: P
     run("generate_questions", texts, *sources, "--out", tmp_path / "generated")
     assert (tmp_path / "generated" / "questions.jsonl").is_file()
     run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
-    short = ("--epochs", "1", "--seeds", "1", "--only", "half as many", "--out", tmp_path / "ablation")
-    sources = (tmp_path / "paired.jsonl", "--base", tmp_path / "base", "--teacher", teacher)
-    assert "| half as many phrases | 1 |" in run("question_ablation", *sources, *short)
