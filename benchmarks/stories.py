@@ -7,8 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.names import NameTable, mark_names
-from attar.paper.vocabulary import PLACEHOLDER_TOKEN
+from attar.paper.words import PLACEHOLDER_TOKEN, NameTable, mark_names
 from attar.text.sentences import iterate_sentences
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attar.paper.build import draw_questions
 from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.sets import ClozeSet, encode_split
-from attar.paper.vocabulary import Vocabulary
+from attar.paper.words import Vocabulary
 from attar.reader.folders import NetworkConfig
 from attar.reader.reader import Reader
 from attar.reader.weights import fingerprint_of

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from attar.paper.cloze import ClozeDocument, document_writer
-from attar.paper.names import WordCounts
 from attar.paper.options import TrainingOptions
-from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
+from attar.paper.words import VOCABULARY_FILE, Vocabulary, WordCounts
 from attar.text.sentences import iterate_sentences
 from benchmarks.question_files import write_folder
 from benchmarks.stories import story_document, tell_stories

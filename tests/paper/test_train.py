@@ -15,7 +15,7 @@ from attar.paper.network import load_network
 from attar.paper.options import TrainingOptions
 from attar.paper.sets import ClozeSet
 from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, locked, train
-from attar.paper.vocabulary import VOCABULARY_FILE
+from attar.paper.words import VOCABULARY_FILE
 
 from .conftest import MakeOptions, MakeSet, story_words
 
@@ -215,7 +215,7 @@ class TestSavedNetwork:
         ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
         ({"grad_clip": float("nan")}, "grad_clip: expected a finite number, got nan"),
         ({"lr": 0.0}, "lr: expected a number above 0, got 0.0"),
-        ({"head": "copy"}, "mechanism of the copy head: expected .*, got 'gated'"),
+        ({"mechanism": "no"}, "mechanism: expected none or .*, got 'no'"),
         ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
