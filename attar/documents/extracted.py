@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from attar.documents.tables import row_texts, with_tables
 from attar.errors import AttarError, FormatError, MissingError, install_command
@@ -212,3 +212,11 @@ def parsing(where: str, expected: str) -> Iterator[None]:
         reason = " ".join(str(fault).split())[:120] or type(fault).__name__
         remedy = "open it and save it again, or leave it out"
         raise FormatError(f"{where} is not {expected}, or is damaged ({reason})", remedy) from fault
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root of XML from a stranger: entities are not expanded, and nothing is fetched."""
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    return etree.fromstring(data, parser)
