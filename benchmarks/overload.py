@@ -19,8 +19,16 @@ from rich.console import Console
 from attar.paper.timing import Machine, print_plain, print_table, this_machine
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import Load, drive_now
-from benchmarks.server import GROWTH, fill, growth_of, memory_text
-from benchmarks.server_rows import ServerProcess, check_statuses, questions, serving
+from benchmarks.server import (
+    GROWTH,
+    ServerProcess,
+    check_statuses,
+    fill,
+    growth_of,
+    memory_text,
+    questions,
+    serving,
+)
 
 # What an overloaded server must keep: this share of its full rate, this latency of the answered, and its memory;
 # and after the overload this share of the full rate within these seconds, counted in windows.

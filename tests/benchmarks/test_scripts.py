@@ -33,9 +33,7 @@ ALONE = {
     "retrieval": (str(EVERYDAY), "--queries", "5"),
     "scale": ("--quick",),
     "search": ("--quick",),
-    "server": ("--quick",),
     "startup": ("--quick",),
-    "store": ("--quick",),
     "way": (),
 }
 
