@@ -58,7 +58,7 @@ def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path:
 
 
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
-    """Pairs, a base with fewer pieces, a run, and questions for texts by the run's teacher."""
+    """Pairs, a base with fewer pieces, a run, and what its teacher answers."""
     run("back_translated", *data, "--out", tmp_path / "paired.jsonl")
     assert len((tmp_path / "paired.jsonl").read_text().splitlines()) == 24
     run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
@@ -73,9 +73,4 @@ def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: P
     options = ("--epochs", "1", "--size", "8", "--word-size", "8", "--quick-layers", "1")
     subprocess.run([sys.executable, "-m", "attar", *map(str, (*command, *options))], check=True)
     teacher = tmp_path / "reader" / "run"
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n\n".join(row["context"] * 3 for row in made_up(5, 4)))
-    sources = ("--data", data[0], "--base", tmp_path / "base", "--teacher", teacher)
-    run("generate_questions", texts, *sources, "--out", tmp_path / "generated")
-    assert (tmp_path / "generated" / "questions.jsonl").is_file()
     run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
