@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
 from attar.documents.cards import read_calendar, read_contacts
-from attar.documents.extracted import Blob, Extracted, OnBad, Part, replace_surrogates
+from attar.documents.extracted import Blob, Extracted, OnBad, Part
 from attar.documents.html import read_epub, read_html
 from attar.documents.mail import read_eml, read_mbox, read_msg
 from attar.documents.markdown import read_markdown
@@ -21,7 +21,7 @@ from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.documents.programs import CONVERTED, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
-from attar.files import MAX_DECOMPRESSED
+from attar.files import MAX_DECOMPRESSED, replace_surrogates
 
 # Which function reads a file, by its suffix.
 _READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {

@@ -19,11 +19,12 @@ from typing import IO, TypedDict
 
 import msgspec
 
-from attar.documents.extracted import OnBad, replace_surrogates
+from attar.documents.extracted import OnBad
 from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
 from attar.documents.programs import CONVERTED, convert, has_office, recognise
 from attar.documents.sources import SourceDocument, SourceFile, document_name, find_files
 from attar.errors import AttarError, FormatError, MissingError, OptionError, quoted
+from attar.files import replace_surrogates
 from attar.options import option
 from attar.progress import check_stopped
 
