@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import os
 import random
 import re
 import socket
@@ -43,14 +42,6 @@ class ServerProcess:
         status = Path(f"/proc/{self.process}/status")
         match = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.exists() else None
         return int(match[1]) * 1024 if match else None
-
-    def cpu_seconds(self) -> float:
-        """The CPU time used so far; 0 on systems other than Linux."""
-        stat = Path(f"/proc/{self.process}/stat")
-        if not stat.exists():
-            return 0.0
-        user, system = stat.read_text().rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
