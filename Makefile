@@ -45,15 +45,12 @@ docs: .venv/ready
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.ops
 	$(BIN)/python -m benchmarks.ops_gpu
-	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.search
 	$(if $(QUESTIONS),$(BIN)/python -m benchmarks.ask_all "$(QUESTIONS)",@echo "ask all: left out; QUESTIONS=FILE, in SQuAD's JSON, measures it")
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.questions
 	$(BIN)/python -m benchmarks.everyday_files
-	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.overload
-	$(BIN)/python -m benchmarks.cluster
 	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 	$(BIN)/python -m benchmarks.cluster_serve
 	$(BIN)/python -m benchmarks.scale

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-# Loaded when first used, so that `import attar` loads no torch.
+# Loaded when first used, so that `import attar` loads no torch; the others are of `attar.results`.
 _MODULES = {
     "AsyncClient": "attar.client",
     "Client": "attar.client",
@@ -51,67 +51,22 @@ _MODULES = {
     "SearchState": "attar.library.searching",
     "nn": "attar.nn",
     "ops": "attar.ops",
-} | dict.fromkeys(
-    (
-        "Answer",
-        "Change",
-        "Difference",
-        "Document",
-        "DocumentDetails",
-        "Excerpt",
-        "Hit",
-        "OtherPlace",
-        "QuotedPlace",
-        "Refit",
-        "Reread",
-        "Sentence",
-        "Subset",
-        "Verified",
-    ),
-    "attar.results",
-)
+}
 
 __all__ = [
-    "AccessDeniedError",
-    "Answer",
-    "AsyncClient",
-    "AttarError",
-    "BusyError",
-    "Change",
-    "Client",
-    "Difference",
-    "Document",
-    "DocumentDetails",
-    "Excerpt",
-    "Hit",
-    "Library",
-    "Memory",
-    "NameTakenError",
-    "OtherPlace",
-    "QuotedPlace",
-    "Reader",
-    "ReaderMismatchError",
-    "Refit",
-    "Reread",
-    "SearchState",
-    "Sentence",
-    "StoreError",
-    "Subset",
-    "UnavailableError",
-    "UnknownDocumentError",
-    "Verified",
-    "__version__",
-    "nn",
-    "ops",
-]
+    "AccessDeniedError", "Answer", "AsyncClient", "AttarError", "BusyError", "Change", "Client", "Difference",
+    "Document", "DocumentDetails", "Excerpt", "Hit", "Library", "Memory", "NameTakenError", "OtherPlace",
+    "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread", "SearchState", "Sentence", "StoreError",
+    "Subset", "UnavailableError", "UnknownDocumentError", "Verified", "__version__", "nn", "ops",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are
 
     def __getattr__(name: str) -> object:
-        if name not in _MODULES:
+        if name not in __all__:
             raise AttributeError(f"module 'attar' has no attribute {name!r}")
         try:
-            module = import_module(_MODULES[name])
+            module = import_module(_MODULES.get(name, "attar.results"))
         except ModuleNotFoundError as fault:
             if not str(fault.name).startswith("attar."):
                 raise

@@ -1,8 +1,9 @@
-"""Files: atomic writes and locks."""
+"""Files: their names, atomic writes and locks."""
 
 import contextlib
 import fcntl
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,7 @@ from attar.errors import AttarError, BusyError, OptionError, StoreError, writing
 
 # The most that is decompressed into memory at once: a compressed file can claim a thousand times its size.
 MAX_DECOMPRESSED = 2**30
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # The longest pause between two attempts to take a lock, in seconds.
 _LONGEST_PAUSE = 0.02
 
@@ -233,3 +235,12 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def replace_surrogates(name: str) -> str:
+    r"""Replace what UTF-8 cannot encode: a file name in another encoding, half of a surrogate pair in JSON.
+
+    >>> replace_surrogates("emma"), replace_surrogates("caf\udce9") == "caf\ufffd"
+    ('emma', True)
+    """
+    return _SURROGATE.sub("\ufffd", name)

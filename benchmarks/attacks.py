@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from attar.library.library import Library
-from benchmarks.server_rows import QUESTION, ServerProcess, serving
+from benchmarks.server import QUESTION, ServerProcess, serving
 from benchmarks.stories import tell_stories
 from tests.documents.attacks import ATTACKS
 

@@ -1,7 +1,4 @@
-"""`python -m benchmarks.cluster_reading --kills 20`: kills reading with Ray at random, and compares what it ends with.
-
-Also the row of `python -m benchmarks.cluster` that compares the speed of reading with and without Ray.
-"""
+"""`python -m benchmarks.cluster_reading --kills 20`: reading with Ray, killed at random, ends with the same library."""
 
 import os
 import random
@@ -20,17 +17,13 @@ from typing import Annotated, Any
 import typer
 
 from attar.cluster.connection import connected
-from attar.cluster.reading import Workers, read_with_ray
-from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
 from attar.library.drafts import read_files
 from attar.library.library import Library
 from attar.paper.timing import WrongResultError
-from attar.results import Change
 from attar.store.records import Fault
 from attar.store.store import Store
 from benchmarks.command import run_command
-from benchmarks.comparison import Case, Comparison, Goal
 from benchmarks.stories import story_texts
 
 _ACTORS = 2
@@ -67,59 +60,6 @@ def add_without_ray(store: Path, folder: Path) -> None:
     """What `attar add` does."""
     with Library(store) as library:
         library.add_many(read_files(find_files([folder]).files))
-
-
-def reading_case(documents: int) -> Case:
-    """Reading with Ray, two actors of one thread, against one process of one thread, start-up apart."""
-
-    def measured() -> Comparison:
-        import torch
-
-        torch.set_num_threads(1)
-        with tempfile.TemporaryDirectory(prefix="attar-cluster-") as place:
-            folder = Path(place, "stories")
-            write_stories(folder, documents)
-            with connected("local", _ACTORS):
-                alone = _rate_alone(Path(place, "one"), folder)
-                together = _rate_with_ray(Path(place, "ray"), folder)
-            if contents(Path(place, "one")) != contents(Path(place, "ray")):
-                raise WrongResultError("the library that was read with Ray is another")
-            note = f"{together:,.0f} and {alone:,.0f} characters/s; the libraries are equal byte for byte"
-            return Comparison([1 / together], [1 / alone], note=note)
-
-    what = f"reading a character with Ray, {_ACTORS} actors of one thread, {documents:,} documents"
-    return Case(what, "one process of one thread", Goal(1.5), measured)
-
-
-def _rate_alone(store: Path, folder: Path) -> float:
-    """Characters per second of one process that has read a document."""
-    first, *drafts = read_files(find_files([folder]).files)
-    with Library(store) as library:
-        library.add_many([first])
-        began = time.perf_counter()
-        library.add_many(drafts)
-        return sum(len(draft.text) for draft in drafts) / (time.perf_counter() - began)
-
-
-def _rate_with_ray(store: Path, folder: Path) -> float:
-    """Characters per second, from when the actors have handed in their first blocks."""
-    lengths = {draft.name: len(draft.text) for draft in read_files(find_files([folder]).files)}
-    blocks: list[tuple[float, int]] = []
-
-    def on_change(change: Change) -> None:
-        now, length = time.perf_counter(), lengths[change.name]
-        # Documents of one block are on disk at once.
-        if blocks and now - blocks[-1][0] < 0.05:
-            blocks[-1] = now, blocks[-1][1] + length
-        else:
-            blocks.append((now, length))
-
-    began = time.perf_counter()
-    read_with_ray(store, find_sources([str(folder)]), workers=Workers(_ACTORS), on_change=on_change)
-    # Of a few documents there are not more blocks than actors: then their start counts too.
-    started = _ACTORS if len(blocks) > _ACTORS else 0
-    counted = sum(length for _, length in blocks[started:])
-    return counted / (blocks[-1][0] - (blocks[started - 1][0] if started else began))
 
 
 class Killer:

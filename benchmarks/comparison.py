@@ -40,8 +40,7 @@ class Goal:
 class Comparison:
     """Our cost and the baseline's, one number per round; `theirs` is None if no baseline could run.
 
-    A cost is divided by its amount before ratios are taken, and printed as it is. Accuracies are no costs: for
-    them `higher_is_better`.
+    A cost is divided by its amount before ratios are taken, and printed as it is.
     """
 
     ours: Sequence[float]
@@ -50,7 +49,6 @@ class Comparison:
     amounts: tuple[float, float] = (1.0, 1.0)
     against: str | None = None
     note: str = ""
-    higher_is_better: bool = False
 
     def ratio(self, goal: Goal) -> tuple[float, float, float]:
         """The ratio of medians, and the 10th and 90th percentile of the ratios per round.
@@ -60,7 +58,7 @@ class Comparison:
         """
         ours = [cost / self.amounts[0] for cost in self.ours]
         theirs = [cost / self.amounts[1] for cost in self.theirs or ()]
-        top, bottom = (theirs, ours) if goal.at_least != self.higher_is_better else (ours, theirs)
+        top, bottom = (theirs, ours) if goal.at_least else (ours, theirs)
         rounds = sorted(t / b for t, b in zip(top, bottom, strict=True))
         if len(rounds) >= 10:
             rounds = quantiles(rounds, n=10)

@@ -20,8 +20,7 @@ from attar.paper.timing import Machine, print_plain, print_table, quantity, this
 from attar.progress import Progress
 from benchmarks.command import Json, Only, ReaderFolder, run_command
 from benchmarks.load import request_for
-from benchmarks.server import fill, growth_of
-from benchmarks.server_rows import QUESTION, ServerProcess, json_request, serving
+from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, serving
 
 COLUMNS = ["flood", "connections", "sent", "before", "peak", "after", "peak growth", "health", ""]
 # Memory during a flood and afterwards may be larger than before by this share.

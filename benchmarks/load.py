@@ -1,24 +1,14 @@
-"""Load on a server: a number of connections, each with one request at a time, at full speed or at a given rate.
-
-`wrk` is used where it is installed: a client in C leaves the server more of the machine than one in Python.
-"""
+"""Load on a server: a number of connections, each with one request at a time, at full speed or at a given rate."""
 
 import asyncio
 import itertools
-import shutil
-import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import numpy as np
-
-from attar.errors import OptionError
 
 
 @dataclass
@@ -155,62 +145,3 @@ def request_for(path: str, body: bytes, media: str = "application/json", method:
     """
     lines = ["host: localhost", f"content-type: {media}", f"content-length: {len(body)}"]
     return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "\r\n"]).encode() + body
-
-
-# wrk reads requests from a file, each after its length in ten digits, and prints its counts as JSON.
-_WRK_SCRIPT = """
-local requests, at = {}, 0
-function init(arguments)
-  local file = io.open(arguments[1], "rb")
-  while true do
-    local length = file:read(10)
-    if length == nil then break end
-    requests[#requests + 1] = file:read(tonumber(length))
-  end
-  file:close()
-end
-function request()
-  at = at % #requests + 1
-  return requests[at]
-end
-function done(summary, latency, _)
-  local errors = summary.errors
-  io.write(string.format(
-    '\\n{"seconds": %f, "answers": %d, "refused": %d, "lost": %d, "p50": %f, "p99": %f}\\n',
-    summary.duration / 1e6, summary.requests, errors.status,
-    errors.connect + errors.read + errors.write + errors.timeout,
-    latency:percentile(50) / 1e6, latency:percentile(99) / 1e6))
-end
-"""
-
-
-class WrkLoad(msgspec.Struct):
-    """What wrk counted: responses, of those the ones with a status of 400 or more, and lost ones."""
-
-    seconds: float
-    answers: int
-    refused: int
-    lost: int
-    p50: float
-    p99: float
-
-
-def find_wrk() -> str | None:
-    """The path of wrk, if it is installed (Debian: `apt-get install wrk`)."""
-    return shutil.which("wrk")
-
-
-def drive_by_wrk(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> WrkLoad:
-    """Send requests to a port of this machine from one thread of wrk."""
-    with tempfile.TemporaryDirectory(prefix="attar-wrk-") as folder:
-        script, file = Path(folder) / "drive.lua", Path(folder) / "requests"
-        script.write_text(_WRK_SCRIPT)
-        file.write_bytes(b"".join(b"%010d" % len(each) + each for each in requests))
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s"]
-        command += ["-s", str(script), f"http://127.0.0.1:{port}", "--", str(file)]
-        ran = subprocess.run(command, capture_output=True, text=True)
-    lines = [line for line in ran.stdout.splitlines() if line.startswith('{"seconds"')]
-    if ran.returncode or not lines:
-        output = (ran.stderr or ran.stdout).strip().splitlines()
-        raise OptionError.expected("wrk", "a load", output[-1] if output else f"exit code {ran.returncode}")
-    return msgspec.json.decode(lines[0], type=WrkLoad)

@@ -6,7 +6,6 @@ Server and load each have cores of their own in all phases: what the load costs 
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,8 +18,16 @@ from rich.console import Console
 from attar.paper.timing import Machine, print_plain, print_table, this_machine
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import Load, drive_now
-from benchmarks.server import GROWTH, fill, growth_of, memory_text
-from benchmarks.server_rows import ServerProcess, check_statuses, questions, serving
+from benchmarks.server import (
+    GROWTH,
+    ServerProcess,
+    check_statuses,
+    fill,
+    growth_of,
+    memory_text,
+    questions,
+    serving,
+)
 
 # What an overloaded server must keep: this share of its full rate, this latency of the answered, and its memory;
 # and after the overload this share of the full rate within these seconds, counted in windows.
@@ -44,11 +51,6 @@ class Overload(msgspec.Struct):
     memory_before: int | None
     memory_growth: float | None
     recovered_after: float | None
-    # Answers per CPU second of the server, which other processes on the machine hardly change.
-    full_per_cpu: float
-    answered_per_cpu: float
-    # Of one core, while overloaded: near 1 the load, not the server, is the limit.
-    load_cpu: float
 
     @property
     def met(self) -> bool:
@@ -88,18 +90,12 @@ def overload(
     requests, window = questions(documents), min(5.0, seconds)
     drive_now(server.port, requests, usual[0], window)
     # More connections make larger batches, up to a point.
-    tries, costs = [], []
-    for each in usual:
-        spent = server.cpu_seconds()
-        tries.append(drive_now(server.port, requests, each, window))
-        costs.append(server.cpu_seconds() - spent)
+    tries = [drive_now(server.port, requests, count, window) for count in usual]
     before = max(tries, key=lambda load: load.per_second)
     most = usual[tries.index(before)]
     memory = server.memory()
     offered = factor * before.per_second
-    cpu, spent = time.process_time(), server.cpu_seconds()
     load = drive_now(server.port, requests, connections, seconds, rate=offered)
-    cpu, spent = (time.process_time() - cpu) / load.seconds, server.cpu_seconds() - spent
     after = drive_now(server.port, requests, most, window)
     for part in (*tries, load, after):
         check_statuses("/v1/ask, overload", part, [200, 503])
@@ -117,9 +113,6 @@ def overload(
         memory_before=memory,
         memory_growth=growth_of(memory, server.memory()),
         recovered_after=seconds_until_recovered(after, before.per_second),
-        full_per_cpu=before.statuses[200] / (costs[tries.index(before)] or 1.0),
-        answered_per_cpu=load.statuses[200] / (spent or 1.0),
-        load_cpu=cpu,
     )
 
 
@@ -183,9 +176,6 @@ def print_overload(measured: Overload, console: Console) -> None:
             f"≤ {RECOVERY:g} s",
             recovered is not None and recovered <= RECOVERY,
         ),
-        ("full rate, per CPU second", f"{measured.full_per_cpu:,.0f}", "–", None),
-        ("answered, per CPU second", f"{measured.answered_per_cpu:,.0f}", "–", None),
-        ("CPU of the load, of one core", f"{measured.load_cpu:.0%}", "–", None),
     ]
     print_plain(console, f"{measured.machine}; {measured.connections} connections\n")
     verdicts = {None: "", True: "met", False: "missed"}

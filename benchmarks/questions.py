@@ -36,7 +36,7 @@ from benchmarks.command import Json, Only, Quick, run_command, show
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
 from benchmarks.load import drive_now
 from benchmarks.report import Report, run_cases
-from benchmarks.server_rows import check_statuses, json_request, serving
+from benchmarks.server import check_statuses, json_request, serving
 from benchmarks.stories import tell_stories
 
 ALONE, PER_SECOND, BARE_SHARE = 0.005, 1_500, 0.8

@@ -1,15 +1,10 @@
-"""Small made-up news stories with facts and questions about them, seeded: texts for tests and benchmarks."""
+"""Small made-up news stories, seeded: texts for tests and benchmarks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
 from typing import NamedTuple
-
-from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.names import NameTable, mark_names
-from attar.paper.vocabulary import PLACEHOLDER_TOKEN
-from attar.text.sentences import iterate_sentences
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -29,12 +24,11 @@ COMPANY_KINDS = _words("Motors Mills Foods Works Lines Labs")
 
 
 class _Relation(NamedTuple):
-    """The kinds of its two names, sentences that state it, and questions that ask for it in other words."""
+    """The kinds of its two names, and sentences that state it."""
 
     subject: str
     object: str
     statements: tuple[str, ...]
-    questions: tuple[str, ...]
 
 
 RELATIONS = {
@@ -46,7 +40,6 @@ RELATIONS = {
             "After ten years of friendship {a} said yes to {b} before a cheering crowd.",
             "The wedding of {a} and {b} drew guests from far away.",
         ),
-        ("{a} married {b}.", "{a} is the wife or husband of {b}."),
     ),
     "works for": _Relation(
         "person",
@@ -56,7 +49,6 @@ RELATIONS = {
             "{a} has a desk and a good salary at {b}.",
             "For years {a} has kept the books at {b}.",
         ),
-        ("{a} works for {b}.", "{b} is the employer of {a}."),
     ),
     "lives in": _Relation(
         "person",
@@ -66,7 +58,6 @@ RELATIONS = {
             "The neighbours in {b} know {a} as a quiet tenant.",
             "{a} has kept a flat with a garden in {b} since spring.",
         ),
-        ("{a} lives in {b}.", "{b} is the home of {a}."),
     ),
     "bought": _Relation(
         "company",
@@ -76,7 +67,6 @@ RELATIONS = {
             "The shares of {b} now belong to {a} after a long deal.",
             "In a surprise deal {b} was swallowed by {a} for cash.",
         ),
-        ("{a} bought {b}.", "{a} is the new owner of {b}."),
     ),
     "founded": _Relation(
         "person",
@@ -86,7 +76,6 @@ RELATIONS = {
             "It was {a} who set up {b} with borrowed money.",
             "{b} began as a dream of {a} on a kitchen table.",
         ),
-        ("{a} founded {b}.", "{a} is the founder of {b}."),
     ),
     "visited": _Relation(
         "person",
@@ -96,7 +85,6 @@ RELATIONS = {
             "{a} took the train to {b} for a short holiday.",
             "Tourists in {b} were glad to see {a} among them.",
         ),
-        ("{a} visited {b}.", "{a} made a trip to {b}."),
     ),
     "taught": _Relation(
         "person",
@@ -106,7 +94,6 @@ RELATIONS = {
             "As a pupil {b} learned everything from {a} at the village school.",
             "{a} showed {b} how to play the violin years ago.",
         ),
-        ("{a} taught {b}.", "{a} was the teacher of {b}."),
     ),
     "sued": _Relation(
         "company",
@@ -116,7 +103,6 @@ RELATIONS = {
             "A court must now decide what {b} owes {a} in damages.",
             "{a} filed a complaint against {b} about stolen plans.",
         ),
-        ("{a} sued {b}.", "{a} went to court against {b}."),
     ),
 }
 OPENINGS = (
@@ -156,14 +142,8 @@ class Fact:
     object: str
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
-    """A text, its names and facts, and pairs of a question with `___` and the name that fills the blank."""
-
+class Story(NamedTuple):
     text: str
-    names: tuple[str, ...]
-    facts: tuple[Fact, ...]
-    questions: tuple[tuple[str, str], ...]
 
 
 def _distinct(
@@ -250,13 +230,7 @@ def tell_story(seed: int) -> Story:
     while len(lines) < 7:
         lines.append(rng.choice(FILLERS))
     lines.append(rng.choice(CLOSINGS))
-    questions = []
-    for fact in facts:
-        template = rng.choice(RELATIONS[fact.relation].questions)
-        blank, answer = rng.choice((("a", fact.subject), ("b", fact.object)))
-        names = {"a": fact.subject, "b": fact.object} | {blank: "___"}
-        questions.append((template.format(**names), answer))
-    return Story(" ".join(lines), tuple(writer.mentioned), tuple(facts), tuple(questions))
+    return Story(" ".join(lines))
 
 
 def tell_stories(seed: int, count: int) -> Iterator[Story]:
@@ -270,46 +244,3 @@ def story_texts(count: int, seed: int = 0) -> list[str]:
     """Texts of four stories each: about 750 tokens, the mean length in the paper."""
     stories = tell_stories(seed, 4 * count)
     return [" ".join(story.text for story in islice(stories, 4)) for _ in range(count)]
-
-
-# Stands for the blank of a question until its words are found: a word of no story.
-_BLANK = "BLANK"
-
-
-class _KnownNames:
-    """A name finder that knows the names of a story."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        whole = [name.split() for name in names]
-        self.names = whole + [[part] for name in whole if name[0] in FIRST_NAMES for part in name]
-
-    def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
-        """The spans (start, stop) of names; the longest one where two begin."""
-        spans: list[tuple[int, int]] = []
-        for at in range(len(sentence)):
-            lengths = [len(name) for name in self.names if list(sentence[at : at + len(name)]) == name]
-            if lengths and (not spans or at >= spans[-1][1]):
-                spans.append((at, at + max(lengths)))
-        return spans
-
-
-def story_document(story: Story, name: str, seed: int = 0) -> ClozeDocument:
-    """The story as a cloze document, its names numbered in random order."""
-    table, finder = NameTable(), _KnownNames(story.names)
-    order = list(range(len(story.names)))
-    Random(f"{seed} {name}").shuffle(order)
-    numbers = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)} | {
-        _BLANK: PLACEHOLDER_TOKEN
-    }
-
-    def tokens(text: str) -> list[list[str]]:
-        marked = mark_names(iterate_sentences(text.replace("___", _BLANK)), table, finder.find)
-        return [[numbers.get(token, token.lower()) for token in sentence] for sentence in marked]
-
-    sentences = tokens(story.text)
-    questions = []
-    for asked, answer in story.questions:
-        words = tuple(word for sentence in tokens(asked) for word in sentence)
-        questions.append(Question(words, order[table.ids[answer.lower()]]))
-    names = dict(sorted(zip(order, table.names, strict=False)))
-    return ClozeDocument(name, "stories", sentences, names, questions)

@@ -158,8 +158,8 @@ def compare(
 
     attar paper compare --minutes 10 --out report
     """
+    from attar.paper.build import SMALL, write_stories
     from attar.paper.compare import Comparison, compare, markdown_table
-    from attar.paper.stories import SMALL, write_stories
 
     if bool(given["data"]) == (minutes is not None):
         raise OptionError(

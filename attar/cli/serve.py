@@ -34,9 +34,7 @@ def serve(
             help="Serve shards with Ray: on this machine, or on the cluster at HOST:PORT or auto.",
         ),
     ] = None,
-    replicas: Annotated[
-        str, typer.Option(help="Processes per shard with --ray: N, or MIN:MAX to scale with the load.")
-    ] = "1",
+    replicas: Annotated[int, typer.Option(min=1, max=1_000, help="Processes per shard with --ray.")] = 1,
     **given: Any,
 ) -> None:
     """Serve a library over HTTP, with a web page at / and the API reference at /docs; stop it with Ctrl+C.
@@ -45,7 +43,7 @@ def serve(
 
     attar serve stories --port 8000
 
-    attar serve stories-4 --ray --replicas 1:4
+    attar serve stories-4 --ray --replicas 2
     """
     # Read when numpy loads its BLAS, here and in worker processes: each process uses one thread, so that several
     # share the cores.
@@ -74,7 +72,7 @@ def serve(
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
     tokens = {"token": token, "read_tokens": frozenset(readers)}
     settings = Settings(store=store, hosts=hosts, **given | tokens)
-    if ray is None and replicas != "1":
+    if ray is None and replicas != 1:
         raise OptionError("--replicas needs --ray")
     # An address in use is reported before a library is created.
     listen(address).close()
@@ -109,9 +107,9 @@ def _checked_library(settings: Settings) -> "Library":
     return library
 
 
-def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: str) -> None:
+def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: int) -> None:
     """Serve a folder of shards, each in this process, or in processes of Ray."""
-    from attar.cluster.serving import Replicas, open_shards, served_shards
+    from attar.cluster.serving import open_shards, served_shards
     from attar.cluster.shards import is_sharded
     from attar.server.run import serve as run
 
@@ -125,5 +123,5 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
     if ray is None:
         run(settings, address, open_shards(settings))
         return
-    with served_shards(settings, None if ray == "local" else ray, Replicas.parse(replicas)) as library:
+    with served_shards(settings, None if ray == "local" else ray, replicas) as library:
         run(settings, address, library)

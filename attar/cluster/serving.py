@@ -8,14 +8,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 from attar.cluster.calls import Kind, LocalShard, Result, ShardLostError, Work
 from attar.cluster.connection import connected
 from attar.cluster.sharded import ShardedLibrary
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
-from attar.errors import AttarError, OptionError, UnavailableError
+from attar.errors import AttarError, UnavailableError
 from attar.progress import StoppedError, check_stopped
 from attar.server.settings import Settings, open_library
 
@@ -29,34 +29,6 @@ _START = 180.0
 _SLICE = 0.25
 # Calls that a process takes at the same time; further ones wait in Ray.
 _ONGOING = 64
-
-
-@dataclass(frozen=True)
-class Replicas:
-    """How many processes answer for a shard: from `least` to `most`, by Ray Serve's autoscaling if they differ.
-
-    >>> Replicas.parse("2"), Replicas.parse("1:4")
-    (Replicas(least=2, most=2), Replicas(least=1, most=4))
-    """
-
-    least: int = 1
-    most: int = 1
-
-    @classmethod
-    def parse(cls, written: str) -> "Replicas":
-        """Read N or MIN:MAX."""
-        parts = written.split(":")
-        if len(parts) in (1, 2) and all(part.isascii() and part.isdigit() for part in parts):
-            least, most = int(parts[0]), int(parts[-1])
-            if 1 <= least <= most <= 1_000:
-                return cls(least, most)
-        raise OptionError.expected("--replicas", "N or MIN:MAX, from 1 to 1000", repr(written))
-
-    def options(self) -> dict[str, Any]:
-        """Ray Serve's options."""
-        if self.least == self.most:
-            return {"num_replicas": self.least}
-        return {"autoscaling_config": {"min_replicas": self.least, "max_replicas": self.most}}
 
 
 class ShardServer:
@@ -100,7 +72,7 @@ def _listen_on_the_node_alone() -> None:
 class RayShard:
     """A shard on Ray, and whether it answers: a thread looks, so that no request waits for a restart."""
 
-    def __init__(self, name: str, replicas: Replicas) -> None:
+    def __init__(self, name: str, replicas: int) -> None:
         from ray import serve
 
         self._name, self._replicas = name, replicas
@@ -115,7 +87,7 @@ class RayShard:
         try:
             return self._call_once(work, kind)
         except ShardLostError:
-            if kind == "write" or self._replicas.most == 1 or not self._running.is_set():
+            if kind == "write" or self._replicas == 1 or not self._running.is_set():
                 raise
             return self._call_once(work, kind)
 
@@ -141,7 +113,7 @@ class RayShard:
                     response.cancel()
                     raise ShardLostError(self._name) from None
             except (RayActorError, RayServeException) as error:
-                if self._replicas.most == 1:
+                if self._replicas == 1:
                     self._running.clear()
                 raise ShardLostError(self._name) from error
         if isinstance(reply, AttarError):
@@ -169,16 +141,15 @@ def open_shards(settings: Settings) -> ShardedLibrary:
 
 @contextlib.contextmanager
 def served_shards(
-    settings: Settings, address: str | None = None, replicas: Replicas | None = None
+    settings: Settings, address: str | None = None, replicas: int = 1
 ) -> Iterator[ShardedLibrary]:
-    """Start the shards of a library on Ray, on this machine or on the cluster at an address; they end with it."""
-    replicas = replicas or Replicas()
+    """Start the shards of a library on Ray, each in some processes, here or on a cluster; they end with it."""
     manifest = read_manifest(settings.store)
     if address is None:
         # All are on this machine: what is wrong with them is known at once. Elsewhere each process looks at its own.
         shard_paths(settings.store)
     names = [f"attar-{manifest.id[:12]}-{number}" for number in range(len(manifest.shards))]
-    with connected(address, cpus=replicas.most * len(names)), contextlib.ExitStack() as stack:
+    with connected(address, cpus=replicas * len(names)), contextlib.ExitStack() as stack:
         stack.callback(_stop, names)
         _start(names, manifest, settings, replicas)
         shards = [RayShard(name, replicas) for name in names]
@@ -187,7 +158,7 @@ def served_shards(
             yield library
 
 
-def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replicas: Replicas) -> None:
+def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replicas: int) -> None:
     """Start an application of Ray Serve per shard, and wait until they run."""
     import logging
 
@@ -204,7 +175,7 @@ def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replica
             health_check_timeout_s=10.0,
             graceful_shutdown_timeout_s=5.0,
             ray_actor_options={"num_cpus": 1} | _place(number),
-            **replicas.options(),
+            num_replicas=replicas,
         )(ShardServer)
         bound = deployment.bind(_on_any_machine(settings), manifest, number)
         targets.append(serve.RunTarget(bound, name=name, route_prefix=None))

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from zipfile import BadZipFile
 
 from attar.documents.sources import (
     SkippedFile,
@@ -35,16 +34,12 @@ _COLUMN = "documents"
 
 
 class UrlFile(NamedTuple):
-    """A file at an fsspec URL.
-
-    `data` is there if only this process can read it (`memory://`); `here`: only this machine can (`zip://a::b.zip`).
-    """
+    """A file at an fsspec URL; `data` is there if only this process can read it (`memory://`)."""
 
     url: str
     name: str
     size: int
     data: bytes | None = None
-    here: bool = False
 
 
 AnyFile: TypeAlias = SourceFile | UrlFile
@@ -68,7 +63,7 @@ def find_sources(sources: Iterable[str]) -> FoundSources:
     skipped: list[SkippedFile] = []
     for source in sources:
         source = source.removeprefix("file://")
-        if "://" in source or "::" in source:
+        if "://" in source:
             files += _find_urls(source)
         else:
             here = find_files([source])
@@ -81,11 +76,6 @@ def _find_urls(url: str) -> list[UrlFile]:
     """The file at a URL, or the files below it; they have the names that a folder's files would have."""
     import fsspec
 
-    kind, inside, _ = url.partition("::")[0].partition("://")
-    _, chained, archive = url.partition("::")
-    if chained and not inside:  # fsspec's caches, whose files have no URLs of their own
-        example = "zip://FILE::s3://BUCKET/FILE.zip"
-        raise FormatError(f"{url}: a chain begins with an archive, as {example} does", f"leave {kind}:: out")
     try:
         system, root = fsspec.core.url_to_fs(url)
         details = system.find(root, detail=True)
@@ -96,21 +86,17 @@ def _find_urls(url: str) -> list[UrlFile]:
             names = {path: name for path, name in names.items() if is_known(name) and "/." not in f"/{name}"}
         if not names:
             raise FormatError(f"{url}: there are no documents", "check the URL")
-        innermost = archive.rpartition("::")[2] if chained else url
-        only_here = innermost.startswith("memory://")
-        on_disk = "://" not in innermost or innermost.startswith(("file://", "local://"))
         counts = Counter(map(document_name, names.values()))
         return [
             UrlFile(
-                f"{kind}://{path}::{archive}" if chained else system.unstrip_protocol(path),
+                system.unstrip_protocol(path),
                 document_name(name) if counts[document_name(name)] == 1 else name,
                 int(details[path].get("size") or 0),
-                system.cat_file(path) if only_here else None,
-                on_disk,
+                system.cat_file(path) if url.startswith("memory://") else None,
             )
             for path, name in names.items()
         ]
-    except (OSError, ValueError, ImportError, NotImplementedError, BadZipFile) as fault:
+    except (OSError, ValueError, ImportError, NotImplementedError) as fault:
         if isinstance(fault, AttarError):
             raise
         raise FormatError(f"{url} cannot be read: {_line(fault)}") from fault
@@ -145,12 +131,11 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileR
         if data is None:
             with fsspec.open(file.url, "rb") as opened:
                 data = opened.read()
-        file_name = PurePosixPath(file.url.partition("::")[0]).name
-        for document in reader.read_bytes(file_name, data, name=file.name, on_bad=bad):
+        for document in reader.read_bytes(PurePosixPath(file.url).name, data, name=file.name, on_bad=bad):
             yield Draft.of_source(document, file.url)
     except AttarError as fault:
         bad(fault)
-    except (OSError, ValueError, BadZipFile) as fault:
+    except (OSError, ValueError) as fault:
         on_bad(FormatError(f"{file.url} cannot be read: {_line(fault)}"))
 
 
@@ -167,7 +152,7 @@ def datasource(files: list[AnyFile], limits: FileLimits | None) -> "Datasource":
 
         @property
         def supports_distributed_reads(self) -> bool:
-            return not any(isinstance(file, SourceFile) or file.here for file in files)
+            return not any(isinstance(file, SourceFile) for file in files)
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
             here = os.getcwd()

@@ -9,11 +9,5 @@ from attar.documents.sources import SourceDocument, find_files, read_bytes
 from attar.documents.workers import FileLimits, FileReader, read_sources
 
 __all__ = [
-    "FileLimits",
-    "FileReader",
-    "SourceDocument",
-    "decode_text",
-    "find_files",
-    "read_bytes",
-    "read_sources",
-]
+    "FileLimits", "FileReader", "SourceDocument", "decode_text", "find_files", "read_bytes", "read_sources",
+]  # fmt: skip

@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from attar.documents.tables import row_texts, with_tables
 from attar.errors import AttarError, FormatError, MissingError, install_command
-from attar.files import MAX_DECOMPRESSED
+from attar.files import MAX_DECOMPRESSED, replace_surrogates
 
 # The most parts of a document, so that a hostile file cannot fill a list of documents; what follows has no part.
 MAX_PARTS = 10_000
@@ -16,7 +16,6 @@ MAX_PARTS = 10_000
 MAX_TEXT = 2**26
 _LONGEST_LABEL = 80
 _PIECE = 2**20
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # Control characters without tab and line feed, soft hyphens, and marks of zero width or of direction.
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u2060\ufeff]")
 _SPACES = re.compile(r"[^\S\n]+")
@@ -178,15 +177,6 @@ def short(label: str) -> str:
     return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"
 
 
-def replace_surrogates(name: str) -> str:
-    r"""Replace what UTF-8 cannot encode: half of a surrogate pair in JSON, a file name in another encoding.
-
-    >>> replace_surrogates("emma"), replace_surrogates("caf\udce9") == "caf\ufffd"
-    ('emma', True)
-    """
-    return _SURROGATE.sub("\ufffd", name)
-
-
 def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:
@@ -212,3 +202,11 @@ def parsing(where: str, expected: str) -> Iterator[None]:
         reason = " ".join(str(fault).split())[:120] or type(fault).__name__
         remedy = "open it and save it again, or leave it out"
         raise FormatError(f"{where} is not {expected}, or is damaged ({reason})", remedy) from fault
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root of XML from a stranger: entities are not expanded, and nothing is fetched."""
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    return etree.fromstring(data, parser)

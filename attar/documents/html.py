@@ -1,12 +1,16 @@
-"""HTML: the main text of a page, without scripts and menus; headings and tables kept."""
+"""HTML: the main text of a page, without scripts and menus; headings and tables kept. EPUB: the pages of a book."""
 
+import io
 import logging
 import re
+import zipfile
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
+from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parse_xml, parsing
 from attar.documents.plain import decode_text
+from attar.errors import FormatError
 
 _CHARSET = re.compile(rb"""<(?:meta[^>]+charset\s*=|\?xml[^>]+encoding\s*=)\s*["']?\s*([\w.:-]+)""", re.I)
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -46,6 +50,8 @@ _MAX_COLUMNS, _LONGEST_CELL = 40, 400
 _LINKED, _LINKS = 0.75, 4
 # A paragraph of at least this many words is prose; trafilatura must keep this share of it and of headings.
 _PROSE_WORDS, _PROSE_KEPT = 8, 0.98
+# Bytes of a page of a book.
+_MAX_PAGE = 2**26
 
 
 def read_html(blob: Blob) -> Iterator[Extracted]:
@@ -282,3 +288,56 @@ def _has_header(table: Any) -> bool | None:
     row = next(table.iter("tr"))
     names = [cell.tag == "th" for cell in row if cell.tag in ("td", "th")]
     return True if names and all(names) else None
+
+
+def read_epub(blob: Blob) -> Iterator[Extracted]:
+    """A book: its pages in the order of its spine, with its title and date."""
+    with parsing(blob.where, "an EPUB book"):
+        archive = zipfile.ZipFile(io.BytesIO(blob.data()))
+        check_size(blob.where, sum(member.file_size for member in archive.infolist()), blob.max_bytes)
+        if "META-INF/rights.xml" in archive.namelist():
+            raise FormatError(f"{blob.where} is encrypted", "leave it out")
+        container = parse_xml(archive.read("META-INF/container.xml"))
+        place = next(iter(container.xpath("//*[local-name()='rootfile']/@full-path")), "")
+        package = parse_xml(archive.read(place))
+        items = {
+            item.get("id"): item.get("href") or ""
+            for item in package.xpath("//*[local-name()='manifest']/*[local-name()='item']")
+        }
+        builder = TextBuilder()
+        # A page is read once, however often the book names it.
+        for reference in dict.fromkeys(
+            package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref")
+        ):
+            folder = place.rpartition("/")[0]
+            page = unquote(items.get(reference, "")).partition("#")[0]
+            member = _joined(folder, page)
+            if not page or member not in archive.NameToInfo:
+                continue
+            check_size(blob.where, archive.NameToInfo[member].file_size, min(blob.max_bytes, _MAX_PAGE))
+            root = parse_html(decode_html(archive.read(member) or b" ", blob.where))
+            if root is not None:
+                builder.begin("")
+                add_html(builder, root)
+        facts = [
+            clean(
+                "".join(package.xpath(f"(//*[local-name()='metadata']/*[local-name()='{name}'])[1]//text()"))
+            )
+            for name in ("title", "date")
+        ]
+    yield builder.build(*facts)
+
+
+def _joined(folder: str, page: str) -> str:
+    """The path of a page from the folder of the book's description.
+
+    >>> _joined("OEBPS/text", "../pages/one.xhtml"), _joined("", "one.xhtml")
+    ('OEBPS/pages/one.xhtml', 'one.xhtml')
+    """
+    parts = [part for part in folder.split("/") if part]
+    for part in page.split("/"):
+        if part == "..":
+            parts = parts[:-1]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts)

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
-from attar.documents.epub import parse_xml
 from attar.documents.extracted import (
     Blob,
     Extracted,
     TextBuilder,
     check_size,
     clean,
+    parse_xml,
     parsing,
 )
 from attar.documents.plain import decode_text

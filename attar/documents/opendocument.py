@@ -5,8 +5,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from attar.documents.epub import parse_xml
-from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
+from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parse_xml, parsing
 from attar.documents.office import add_rows, check_package
 from attar.errors import FormatError
 

@@ -11,19 +11,17 @@ from typing import IO, NamedTuple
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
 from attar.documents.cards import read_calendar, read_contacts
-from attar.documents.epub import read_epub
-from attar.documents.extracted import Blob, Extracted, OnBad, Part, replace_surrogates
-from attar.documents.html import read_html
-from attar.documents.mail import read_eml, read_mbox
+from attar.documents.extracted import Blob, Extracted, OnBad, Part
+from attar.documents.html import read_epub, read_html
+from attar.documents.mail import read_eml, read_mbox, read_msg
 from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, read_xlsx
 from attar.documents.opendocument import read_opendocument
-from attar.documents.outlook import read_msg
 from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.documents.programs import CONVERTED, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
-from attar.files import MAX_DECOMPRESSED
+from attar.files import MAX_DECOMPRESSED, replace_surrogates
 
 # Which function reads a file, by its suffix.
 _READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
@@ -124,7 +122,7 @@ def find_files(
     found = FoundFiles([], [], [])
     done: set[Path] = set()
     for path in map(Path, paths):
-        files, skipped = _find(path, allow_empty, pictures and has_ocr())
+        files, skipped = _find(path, allow_empty, pictures)
         found.files.extend(file for file in files if not _seen(file.path, done))
         found.skipped.extend(skipped)
         if path.is_dir():
@@ -257,7 +255,7 @@ def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
         reason = "hidden"
     elif not file.is_file():
         reason = "not a file"
-    elif file.suffix.lower() in PICTURES and not pictures:
+    elif file.suffix.lower() in PICTURES and not (pictures and has_ocr()):
         reason = "a picture" + "; install tesseract to read its text" * (not has_ocr())
     elif (save_as := _other_kind(file.name)) and not (file.suffix.lower() in CONVERTED and has_office()):
         reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"

@@ -19,17 +19,12 @@ from typing import IO, TypedDict
 
 import msgspec
 
-from attar.documents.extracted import OnBad, replace_surrogates
+from attar.documents.extracted import OnBad
 from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
 from attar.documents.programs import CONVERTED, convert, has_office, recognise
-from attar.documents.sources import (
-    SourceDocument,
-    SourceFile,
-    document_name,
-    find_files,
-    read_source_file,
-)
+from attar.documents.sources import SourceDocument, SourceFile, document_name, find_files
 from attar.errors import AttarError, FormatError, MissingError, OptionError, quoted
+from attar.files import replace_surrogates
 from attar.options import option
 from attar.progress import check_stopped
 
@@ -67,23 +62,11 @@ class FileLimits:
 
 
 def read_sources(
-    paths: Iterable[str | Path],
-    on_bad: OnBad | None = None,
-    *,
-    limits: FileLimits | None = None,
-    in_process: bool = False,
+    paths: Iterable[str | Path], on_bad: OnBad | None = None, *, limits: FileLimits | None = None
 ) -> Iterator[SourceDocument]:
-    """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises.
-
-    Files are read in a child process within `limits`; `in_process` reads them here, without any.
-    """
-    files = find_files(paths).files
-    if in_process:
-        for file in files:
-            yield from read_source_file(file, on_bad=on_bad)
-        return
+    """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises."""
     with FileReader(limits) as reader:
-        for file in files:
+        for file in find_files(paths).files:
             yield from reader.read(file, on_bad)
 
 

@@ -5,12 +5,11 @@ Read it in this order:
 | module                   | what                                                                              |
 |--------------------------|-----------------------------------------------------------------------------------|
 | options                  | what can be chosen                                                                |
-| names, vocabulary        | which words of a text are names; which ids words have                             |
-| cloze, build             | documents with `@entityN` for names and questions with a blank: read and built    |
+| words                    | which words of a text are names; which ids words have                             |
+| cloze, build             | documents with `@entityN` for names and questions with a blank: read, built    |
 | sets, batches            | a set's splits as flat arrays, questions drawn from them, batches of both         |
-| encoders, network        | documents into memories, questions into queries, scores of names; the saved files |
+| network                  | documents into memories, questions into queries, scores of names; the saved files |
 | train, evaluate, compare | one network, its accuracy, mechanisms under the same conditions                   |
-| stories                  | made-up documents for a comparison in minutes                                     |
 | recall                   | how many pairs a memory of so many bytes recalls                                  |
 | timing, table1           | the costs of the paper's Table 1, predicted and measured                          |
 """

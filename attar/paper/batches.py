@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from attar.paper.network import Documents, Questions
 from attar.paper.sets import EncodedSplit, Offsets
-from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER
+from attar.paper.words import FIRST_ENTITY, PLACEHOLDER
 
 # Shorter sentences say too little about the name ("said @placeholder ."), longer ones are rarely sentences.
 _SHORTEST = 6

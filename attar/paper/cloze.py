@@ -14,7 +14,7 @@ import msgspec
 
 from attar.errors import FormatError, MissingError, install_command
 from attar.files import atomic_file
-from attar.paper.vocabulary import PLACEHOLDER_TOKEN
+from attar.paper.words import PLACEHOLDER_TOKEN
 from attar.progress import Progress, ignore_progress
 from attar.text.sentences import LONGEST_SENTENCE
 

@@ -3,7 +3,7 @@
 | head  | scores a name by                        | with                                            |
 |-------|-----------------------------------------|-------------------------------------------------|
 | paper | its own row of W_o tanh(W_r R + W_q q)  | none, softmax, linear, gated, decayed, adaptive |
-| copy  | the readout and what was written for it | keyed, named, softmax                           |
+| copy  | the readout and what was written for it | keyed, named                                    |
 """
 
 import json
@@ -18,15 +18,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from attar.errors import FormatError
 from attar.files import AtomicFiles
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
-from attar.paper.encoders import make_encoder
-from attar.paper.options import NetworkOptions
-from attar.paper.vocabulary import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
+from attar.ops.checks import length_mask
+from attar.paper.options import COPY_MECHANISMS, NetworkOptions
+from attar.paper.words import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
+
+States = Float[Tensor, "B n k"]
+Embeddings = Float[Tensor, "B n d"]
+Lengths = Int[Tensor, " B"]
+Ends = Bool[Tensor, "B n"]
+Mask = Bool[Tensor, "B n"] | None
 
 # The initial scales of the embeddings of words and of names. A readout sums over all tokens, of which one in forty is
 # a name in a novel: with words as large as names, the difference between questions is lost, and training with the
@@ -59,6 +66,92 @@ class Questions:
     asked: Bool[Tensor, "Q c"]  # the candidates that occur in the question itself
 
 
+class Encoder(nn.Module):
+    """Embeddings to states: a forward GRU, the paper's encoder.
+
+    With `two_way`, a forward and a backward GRU of half the size each, their states concatenated: the backward GRU
+    starts from 0 at the end of every sentence, so that a state sees the rest of its own.
+    """
+
+    def __init__(self, input_size: int, size: int, *, two_way: bool) -> None:
+        super().__init__()
+        backward = size // 2 if two_way else 0
+        self.forward_gru = nn.GRU(input_size, size - backward, batch_first=True)
+        self.backward_gru = nn.GRU(input_size, backward, batch_first=True) if two_way else None
+
+    def forward(self, x: Embeddings, lengths: Lengths, sentence_ends: Ends | None = None) -> States:
+        """The states, 0 in padding. `sentence_ends` is true at the last token of each sentence.
+
+        Lengths and ends may be on the CPU while the embeddings are on a GPU, which then waits for nothing.
+        """
+        mask = length_mask(lengths, x)
+        # Padding must not meet a weight: 0 · NaN would reach its gradient.
+        x = _blank(x, mask)
+        states = read_forward(self.forward_gru, x, mask)
+        if self.backward_gru is None:
+            return states
+        if sentence_ends is None:
+            # On the CPU, where sorting sentences needs no GPU.
+            sentence_ends = torch.zeros(x.shape[:2], dtype=torch.bool)
+        return torch.cat([states, read_backward(self.backward_gru, x, lengths, sentence_ends)], 2)
+
+
+def _blank(x: Embeddings, mask: Mask) -> Embeddings:
+    """The same with 0 in padding."""
+    return x if mask is None else x.masked_fill(~mask[:, :, None], 0)
+
+
+def read_forward(gru: nn.GRU, x: Embeddings, mask: Mask) -> States:
+    """The states from left to right; padding comes after a document's last token, and is not read."""
+    batch, n, _ = x.shape
+    if batch == 0 or n == 0:
+        return x.new_zeros(batch, n, gru.hidden_size)
+    states: Tensor = gru(x)[0]
+    return _blank(states, mask)
+
+
+def read_backward(gru: nn.GRU, x: Embeddings, lengths: Lengths, ends: Ends) -> States:
+    """The states from right to left, from 0 at every end; all sentences of all documents in one batch."""
+    batch, n, _ = x.shape
+    source, at_once = sort_backward(ends, lengths)
+    if source.numel() == 0:
+        return x.new_zeros(batch, n, gru.hidden_size)
+    source = source.to(x.device, non_blocking=True)
+    # Packed, so that one long sentence does not pad the others to its own length.
+    packed = PackedSequence(x.flatten(0, 1).index_select(0, source), at_once.cpu())
+    states: Tensor = gru(packed)[0].data
+    hidden = states.new_zeros(batch * n, gru.hidden_size).index_copy(0, source, states)
+    return hidden.view(batch, n, gru.hidden_size)
+
+
+def sort_backward(ends: Ends, lengths: Lengths) -> tuple[Int[Tensor, " t"], Int[Tensor, " steps"]]:
+    """The order in which tokens are read backward: first every sentence's last token, then those before them.
+
+    The tokens' indices in the flattened batch, longest sentence first within a step, and the number of sentences
+    read at each step: the parts of a packed sequence.
+
+    >>> source, at_once = sort_backward(torch.tensor([[True, False, False, True, False]]), torch.tensor([5]))
+    >>> source.tolist(), at_once.tolist()  # sentences: 0 | 1 2 3 | 4
+    ([3, 0, 4, 2, 1], [3, 1, 1])
+    """
+    n = ends.shape[1]
+    tokens = lengths.to(ends.device, torch.int64)[:, None]
+    place = torch.arange(n, device=ends.device)
+    last = ((ends & (place < tokens)) | (place == tokens - 1)).flatten().nonzero()[:, 0]
+    before = nn.functional.pad(last[:-1], (1, 0), value=-1)
+    # A document's first sentence begins with the document, not after the padding of the previous one.
+    counts = last - torch.maximum(before, last // max(n, 1) * n - 1)
+    counts, order = counts.sort(descending=True, stable=True)
+    last = last[order]
+    sentence = torch.repeat_interleave(counts)
+    step = torch.arange(len(sentence), device=ends.device) - (counts.cumsum(0) - counts)[sentence]
+    at_once = torch.bincount(step)
+    # Sentences are sorted by length: those that are read at a step are the first ones.
+    source = torch.empty_like(sentence)
+    source[(at_once.cumsum(0) - at_once)[step] + sentence] = last[sentence] - step
+    return source, at_once
+
+
 class PaperHead(nn.Module):
     """W_o tanh(W_r R + W_q q) over all entity ids, of which those of the document are selected."""
 
@@ -77,20 +170,14 @@ class PaperHead(nn.Module):
 
 
 class CopyHead(nn.Module):
-    """The value of a readout for each candidate, multiplied by one learnt sharpness.
+    """The value of a readout for each candidate, multiplied by one learnt sharpness."""
 
-    With `shares`, the values are positive weights, and scores their logarithms: probabilities are then proportional to
-    the weights, as in the attention-sum reader (Kadlec et al. 2016).
-    """
-
-    def __init__(self, sharpness: float = 1.0, *, shares: bool = False) -> None:
+    def __init__(self, sharpness: float = 1.0) -> None:
         super().__init__()
-        self.shares = shares
         self.sharpness = nn.Parameter(torch.tensor(math.log(sharpness)))
 
     def forward(self, values: Float[Tensor, "Q c"]) -> Float[Tensor, "Q c"]:
-        scores = torch.log(values.clamp(min=1e-9)) if self.shares else values
-        return scores * self.sharpness.exp()
+        return values * self.sharpness.exp()
 
 
 class Network(nn.Module):
@@ -112,11 +199,10 @@ class Network(nn.Module):
         size = options.hidden_size
         self.embedding = nn.Embedding(words, options.embedding_size, padding_idx=PAD)
         self.dropout = nn.Dropout(options.dropout)
-        self.document_encoder = make_encoder(options.encoder, options.embedding_size, size)
         # A question is one sentence: looking ahead within it is reading all of it.
-        self.two_way = options.encoder in ("lookahead", "bidirectional")
-        kind = "bidirectional" if self.two_way else options.encoder
-        self.question_encoder = make_encoder(kind, options.embedding_size, size)
+        self.two_way = options.encoder == "lookahead"
+        self.document_encoder = Encoder(options.embedding_size, size, two_way=self.two_way)
+        self.question_encoder = Encoder(options.embedding_size, size, two_way=self.two_way)
         scale: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": "sqrt"}
         self.mechanism = attention(options.mechanism, size, **scale)
         self.head = self._make_head(entities)
@@ -126,11 +212,10 @@ class Network(nn.Module):
 
     def _make_head(self, entities: int) -> PaperHead | CopyHead:
         options = self.options
-        if options.chosen_head == "paper":
+        if options.mechanism not in COPY_MECHANISMS:
             return PaperHead(options.hidden_size, entities)
-        if options.mechanism == "keyed":  # x_e · x_e is about this large
-            return CopyHead(1 / (options.embedding_size * NAME_SCALE**2))
-        return CopyHead(shares=options.mechanism == "softmax")
+        # x_e · x_e is about this large.
+        return CopyHead(1 / (options.embedding_size * NAME_SCALE**2) if options.mechanism == "keyed" else 1.0)
 
     @torch.no_grad()
     def _scale_embeddings(self, entities: int) -> None:
@@ -169,11 +254,7 @@ class Network(nn.Module):
         count = documents.ids.shape[0]
         rows = queries.new_zeros(count * questions.most, queries.shape[1])
         rows = rows.index_copy(0, questions.places, queries).view(count, questions.most, queries.shape[1])
-        if isinstance(self.head, CopyHead) and self.options.mechanism == "softmax":
-            readouts = self._attention_sum(memories, rows, documents)
-        else:
-            readouts = self.mechanism.lookup(memories, rows)
-        readouts = readouts.flatten(0, 1).index_select(0, questions.places)
+        readouts = self.mechanism.lookup(memories, rows).flatten(0, 1).index_select(0, questions.places)
         scores = self._score(readouts, queries, documents, questions)
         scores = scores + self.asked_bonus * questions.asked.to(scores.dtype)
         return scores.masked_fill((documents.candidates < 0)[questions.documents], -torch.inf)
@@ -195,20 +276,6 @@ class Network(nn.Module):
             readouts = torch.einsum("qcd,qd->qc", entities[questions.documents], readouts)
         copied: Tensor = self.head(readouts)
         return copied
-
-    def _attention_sum(
-        self, memories: Memories, queries: Float[Tensor, "B m k"], documents: Documents
-    ) -> Float[Tensor, "B m c"]:
-        """The sum of the softmax weights of each name's tokens (Kadlec et al. 2016)."""
-        states = memories.state
-        weights = torch.bmm(queries, states.mT)
-        outside = torch.arange(states.shape[1], device=states.device) >= memories.tokens[:, None]
-        weights = torch.softmax(weights.masked_fill(outside[:, None], -torch.inf), 2)
-        names = documents.names.to(states.device, non_blocking=True).long()
-        count = documents.candidates.shape[1]
-        index = torch.where(names < 0, count, names)[:, None].expand_as(weights)
-        sums = weights.new_zeros(*weights.shape[:2], count + 1).scatter_add(2, index, weights)
-        return sums[:, :, :-1]
 
 
 _CONFIG = "config.json"

@@ -12,7 +12,7 @@ SPLITS = ("training", "validation", "test")
 # Three times the most names in a window of 900 tokens: 134 in 84 novels, 183 in 6,663 Wikipedia texts.
 ENTITIES = 600
 PAPER_MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive")
-COPY_MECHANISMS = ("keyed", "named", "softmax")
+COPY_MECHANISMS = ("keyed", "named")
 # Of associative recall; the delta rules are references.
 RECALL_MECHANISMS = (
     *("none", "softmax", "linear", "gated", "decayed", "adaptive", "adaptive-energy"),
@@ -21,7 +21,7 @@ RECALL_MECHANISMS = (
 # Pairs that are read once, and pairs of a document that is read in parts.
 RARE_PAIRS = 8
 MERGED_PAIRS = 64
-ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
+ENCODERS = ("gru", "lookahead")
 _LARGEST_SIZE = 2**20
 _HIGHEST_SEED = 2**32 - 1  # NumPy's limit
 
@@ -49,26 +49,17 @@ class NetworkOptions:
     """What a network is made of, apart from its vocabulary. The defaults are the paper's."""
 
     mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
-    encoder: str = option("gru", "gru, lookahead, bidirectional or second-order.")
-    head: str = option("", "paper or copy; by default the one that suits the mechanism.")
+    encoder: str = option("gru", "gru, or lookahead: also backward within each sentence.")
     hidden_size: int = option(100, "Hidden size k.", min=1, max=_LARGEST_SIZE)
     embedding_size: int = option(100, "Embedding size.", min=1, max=_LARGEST_SIZE)
     dropout: float = option(0.0, "Dropout probability.")
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        _check_choice("mechanism", self.mechanism, tuple(dict.fromkeys(PAPER_MECHANISMS + COPY_MECHANISMS)))
+        _check_choice("mechanism", self.mechanism, PAPER_MECHANISMS + COPY_MECHANISMS)
         _check_choice("encoder", self.encoder, ENCODERS)
-        _check_choice("head", self.chosen_head, ("paper", "copy"))
-        fitting = COPY_MECHANISMS if self.chosen_head == "copy" else PAPER_MECHANISMS
-        _check_choice(f"mechanism of the {self.chosen_head} head", self.mechanism, fitting)
         if not 0 <= self.dropout < 1:
             raise OptionError.expected("dropout", "a share from 0 to below 1", repr(self.dropout))
-
-    @property
-    def chosen_head(self) -> str:
-        """The head as given, or else the one that suits the mechanism."""
-        return self.head or ("paper" if self.mechanism in PAPER_MECHANISMS else "copy")
 
     def network(self) -> "NetworkOptions":
         """The options of the network alone."""

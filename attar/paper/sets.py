@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.paper.cloze import ClozeDocument, entity_number, read_documents, read_folder
-from attar.paper.names import WordCounts
 from attar.paper.options import ENTITIES, SPLITS
-from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
+from attar.paper.words import VOCABULARY_FILE, Vocabulary, WordCounts
 from attar.progress import Progress, ignore_progress
 
 Ids = NDArray[np.int32]

@@ -22,7 +22,7 @@ from attar.paper.batches import Batch, ClozeBatches, load_in_background
 from attar.paper.network import NETWORK_FILES, Network, save_network
 from attar.paper.options import TrainingOptions
 from attar.paper.sets import ClozeSet, EncodedSplit
-from attar.paper.vocabulary import Vocabulary
+from attar.paper.words import Vocabulary
 from attar.progress import Progress, ignore_progress
 
 # In the network's folder.

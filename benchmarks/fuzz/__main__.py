@@ -15,7 +15,7 @@ import typer
 from attar.errors import OptionError
 from benchmarks.command import run_command
 from benchmarks.fuzz.documents import command_target, documents_target, uploads_target
-from benchmarks.fuzz.folders import cloze_target, import_target, reader_target
+from benchmarks.fuzz.folders import import_target, reader_target
 from benchmarks.fuzz.http import http_target
 from benchmarks.fuzz.reading import library_target, source_target, text_target
 from benchmarks.fuzz.records import (
@@ -33,7 +33,6 @@ TARGETS = {
     "store": store_target,
     "import": import_target,
     "reader": reader_target,
-    "cloze": cloze_target,
     "source": source_target,
     "documents": documents_target,
     "uploads": uploads_target,
@@ -43,7 +42,7 @@ TARGETS = {
     "http": http_target,
 }
 # Examples in one turn of a target: those in forks and over HTTP take longer.
-_EXAMPLES = {"store": 40, "import": 40, "reader": 40, "cloze": 40}
+_EXAMPLES = {"store": 40, "import": 40, "reader": 40}
 _EXAMPLES |= {"command": 10, "library": 60, "text": 60, "http": 60, "uploads": 60}
 
 

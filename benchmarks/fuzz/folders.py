@@ -1,29 +1,23 @@
-"""Targets: Parquet files of stores, readers' folders, cloze sets."""
+"""Targets: Parquet files of stores, readers' folders."""
 
 import io
 import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from hypothesis import strategies as st
 
-from attar.paper.build import draw_questions
-from attar.paper.cloze import ClozeDocument, Question, document_writer
-from attar.paper.sets import ClozeSet, encode_split
-from attar.paper.vocabulary import Vocabulary
 from attar.reader.folders import NetworkConfig
 from attar.reader.reader import Reader
 from attar.reader.weights import fingerprint_of
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
 from attar.store.store import Store
-from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table, texts
+from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table
 from benchmarks.fuzz.records import memories
 from benchmarks.fuzz.target import Target, in_fork, refused
 from benchmarks.tiny_reader import save_tiny_reader
@@ -144,63 +138,3 @@ def _forge(folder: Path) -> None:
         (folder / "config.json").write_text(json.dumps(config))
     except Exception:  # no files of this kind: they stay as they are
         return
-
-
-@contextmanager
-def cloze_target(folder: Path) -> Iterator[Target]:
-    """A cloze set: refused, or its documents can be encoded and asked."""
-    import pyarrow.parquet as pq
-
-    vocabulary = Vocabulary(("met", "left", "."), entities=8)
-    place = folder / "set"
-    asked = [Question(("@placeholder", "met", "@entity2", "."), 7)]
-    sentences = [["@entity7", "met", "@entity2", "."], ["@entity7", "left", "."]]
-    place.mkdir(parents=True)
-    with document_writer(place / "test.parquet") as write:
-        for number in range(3):
-            write(ClozeDocument(f"doc {number}", "novels", sentences, {7: "Ann", 2: "Bob"}, asked))
-    whole = (place / "test.parquet").read_bytes()
-    question = b"url\n\n@entity1 met @entity2 .\n\n@placeholder met @entity2\n\n@entity1\n\n@entity1:Ann\n@entity2:Bob"
-    cached = place / "encoded"
-
-    def read() -> None:
-        with refused():
-            found = ClozeSet.open(place)
-            documents = list(islice(found.documents(found.splits[-1]), 100))
-            draw_questions(documents, np.random.default_rng(0), 5)
-            encode_split(documents, vocabulary)
-            split = found.encoded(found.splits[-1], vocabulary)
-            if len(split) != len(documents):
-                raise AssertionError("a cache of other documents")
-
-    def check(example: tuple[str, bytes]) -> None:
-        kind, data = example
-        shutil.rmtree(place)
-        place.mkdir()
-        if kind == "question":
-            (place / "test").mkdir()
-            (place / "test" / "a.question").write_bytes(data)
-        else:
-            (place / "test.parquet").write_bytes(whole if kind == "cache" else data)
-        if kind == "cache":
-            ClozeSet.open(place).encoded("test", vocabulary)
-            (file,) = cached.iterdir()
-            file.write_bytes(_cut_in(file.read_bytes(), data))
-        in_fork(read)
-
-    tables = mutated_table(lambda: pq.read_table(io.BytesIO(whole))).map(_written)
-    examples = st.one_of(
-        st.tuples(st.just("parquet"), tables | mutated_bytes(whole)),
-        st.tuples(
-            st.just("question"),
-            mutated_bytes(question) | texts.map(lambda text: text.encode(errors="replace")),
-        ),
-        st.tuples(st.just("cache"), st.binary(min_size=1, max_size=12)),
-    )
-    yield Target(examples, check)
-
-
-def _cut_in(data: bytes, patch: bytes) -> bytes:
-    """Overwrite some bytes at a place that the patch itself gives."""
-    at = int.from_bytes(patch[:4], "little") % len(data)
-    return data[:at] + patch[4:] + data[at + len(patch[4:]) :]

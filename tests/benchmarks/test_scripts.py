@@ -18,7 +18,6 @@ pytestmark = pytest.mark.nightly
 ALONE = {
     "ask_all": (str(EVERYDAY), "--questions", "5"),
     "bank": ("--documents", "50", "--batch", "8"),
-    "cluster": ("--quick",),
     "cluster_reading": ("--kills", "1", "--documents", "20"),
     "cluster_serve": ("--quick",),
     "crash": ("--kills", "6"),
@@ -34,10 +33,7 @@ ALONE = {
     "retrieval": (str(EVERYDAY), "--queries", "5"),
     "scale": ("--quick",),
     "search": ("--quick",),
-    "server": ("--quick",),
-    "small_files": ("--files", "200", "--rounds", "2"),
     "startup": ("--quick",),
-    "store": ("--quick",),
     "way": (),
 }
 
@@ -54,13 +50,6 @@ def test_runs(script: str) -> None:
     assert run(script, *ALONE[script])
 
 
-def test_a_figure_is_drawn_of_what_retrieval_prints(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.json"
-    rows.write_text(run("retrieval", EVERYDAY, "--queries", "5", "--no-baselines", "--json"))
-    run("search_figure", rows, "--figure", tmp_path / "search.png")
-    assert (tmp_path / "search.png").stat().st_size > 1_000
-
-
 def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path: Path) -> None:
     lines = [json.dumps({"text": row["context"]}) for row in made_up(3, 30)]
     (tmp_path / "texts.jsonl.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
@@ -69,7 +58,7 @@ def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path:
 
 
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
-    """Pairs, a base with fewer pieces, a run, questions for texts, and an ablation with the run's teacher."""
+    """Pairs, a base with fewer pieces, a run, and what its teacher answers."""
     run("back_translated", *data, "--out", tmp_path / "paired.jsonl")
     assert len((tmp_path / "paired.jsonl").read_text().splitlines()) == 24
     run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
@@ -84,12 +73,4 @@ def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: P
     options = ("--epochs", "1", "--size", "8", "--word-size", "8", "--quick-layers", "1")
     subprocess.run([sys.executable, "-m", "attar", *map(str, (*command, *options))], check=True)
     teacher = tmp_path / "reader" / "run"
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n\n".join(row["context"] * 3 for row in made_up(5, 4)))
-    sources = ("--data", data[0], "--base", tmp_path / "base", "--teacher", teacher)
-    run("generate_questions", texts, *sources, "--out", tmp_path / "generated")
-    assert (tmp_path / "generated" / "questions.jsonl").is_file()
     run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
-    short = ("--epochs", "1", "--seeds", "1", "--only", "half as many", "--out", tmp_path / "ablation")
-    sources = (tmp_path / "paired.jsonl", "--base", tmp_path / "base", "--teacher", teacher)
-    assert "| half as many phrases | 1 |" in run("question_ablation", *sources, *short)

@@ -5,26 +5,12 @@ import re
 import pytest
 
 from attar import Client
-from attar.cluster.serving import Replicas
 from attar.cluster.shards import split
-from attar.errors import OptionError
 from attar.library.library import Library
 
 from .servers import QUESTIONS, TEXTS, Server, rounded, run_attar
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize("written", ["", "0", "2:1", "a", "1:2:3", "-1"])
-def test_odd_numbers_of_replicas_are_refused(written):
-    with pytest.raises(OptionError, match="--replicas: expected N or MIN:MAX"):
-        Replicas.parse(written)
-
-
-def test_replicas_and_autoscaling_are_options_of_ray_serve():
-    assert Replicas.parse("3").options() == {"num_replicas": 3}
-    scaled = {"min_replicas": 1, "max_replicas": 4}
-    assert Replicas.parse("1:4").options() == {"autoscaling_config": scaled}
 
 
 @pytest.mark.parametrize(
@@ -36,13 +22,12 @@ def test_replicas_and_autoscaling_are_options_of_ray_serve():
         ),
         (("nowhere", "--ray"), "there is no folder nowhere; check the path"),
         (("shards", "--replicas", "2"), "--replicas needs --ray"),
-        (("shards", "--ray", "--replicas", "x"), "--replicas: expected N or MIN:MAX"),
         (
             ("shards", "--ray", "--workers", "2"),
             "--workers is for a library without shards; give --ray and --replicas",
         ),
     ],
-    ids=["one store", "no folder", "replicas without Ray", "replicas", "workers"],
+    ids=["one store", "no folder", "replicas without Ray", "workers"],
 )
 def test_bad_options_are_one_line(stores, words, message):
     code, (line,) = run_attar("serve", *words, "--port", "0", cwd=stores)

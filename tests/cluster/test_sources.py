@@ -1,14 +1,10 @@
 """Sources that Ray reads: files, folders and URLs, under the names that a folder's files have."""
 
-import zipfile
-
 import fsspec
 import pytest
 
 from attar.cluster.sources import (
-    UrlFile,
     _groups,
-    datasource,
     find_sources,
     from_table,
     read_documents,
@@ -52,51 +48,6 @@ def test_a_url_of_one_file(bucket):
 def test_a_file_url_is_a_path(tmp_path):
     (tmp_path / "a.txt").write_text("Ann left.")
     assert find_sources([f"file://{tmp_path}/a.txt"]) == find_sources([f"{tmp_path}/a.txt"])
-
-
-class TestChainedUrls:
-    @pytest.fixture
-    def archive(self, tmp_path):
-        with zipfile.ZipFile(tmp_path / "x.zip", "w") as file:
-            file.writestr("in.txt", "Ann left.")
-            file.writestr("sub/b.md", "# Bob came")
-        return tmp_path / "x.zip"
-
-    def test_a_file_in_an_archive_is_read(self, archive):
-        (file,) = find_sources([f"zip://in.txt::{archive}"]).files
-        (draft,) = read_documents([file])
-        assert (draft.name, draft.text) == ("in", "Ann left.")
-        assert draft.origin.source == f"zip://in.txt::{archive}"
-
-    def test_all_files_in_an_archive_are_read(self, archive):
-        found = find_sources([f"zip://::file://{archive}"])
-        assert [draft.name for draft in read_documents(found.files)] == ["in", "sub/b.md"]
-
-    def test_an_archive_of_this_machine_is_read_on_it(self, archive):
-        pytest.importorskip("ray")
-        assert not datasource(find_sources([f"zip://::{archive}"]).files, 2**20).supports_distributed_reads
-        remote = [UrlFile("zip://in.txt::s3://bucket/x.zip", "in", 9)]
-        assert datasource(remote, 2**20).supports_distributed_reads
-
-    def test_an_archive_in_memory_is_read_by_this_process(self, archive):
-        fsspec.filesystem("memory").pipe("/x.zip", archive.read_bytes())
-        (file,) = find_sources(["zip://in.txt::memory://x.zip"]).files
-        assert file.data == b"Ann left."
-
-    @pytest.mark.parametrize(
-        ("url", "message"),
-        [
-            ("zip://in.txt::{0}.none", "cannot be read: "),
-            ("zip://other.txt::{0}", "there are no documents; check the URL"),
-            ("zip://in.txt::{0}.txt", "cannot be read: File is not a zip file"),
-            ("simplecache::memory://x", r"a chain begins with an archive, .*; leave simplecache:: out"),
-        ],
-        ids=["no archive", "no such file", "not an archive", "a cache"],
-    )
-    def test_others_are_one_line(self, archive, url, message):
-        archive.with_name("x.zip.txt").write_text("Ann left.")
-        with pytest.raises(FormatError, match=message):
-            find_sources([url.format(archive)])
 
 
 @pytest.mark.parametrize(

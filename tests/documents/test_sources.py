@@ -169,11 +169,12 @@ MISSING = """
 import sys
 for name in ("pypdf", "docx", "openpyxl", "trafilatura", "lxml", "charset_normalizer"):
     sys.modules[name] = None
-from attar.documents import read_sources
+from pathlib import Path
+from attar.documents import read_bytes
 from attar.errors import AttarError
 for path in sys.argv[1:]:
     try:
-        print([document.text for document in read_sources([path], in_process=True)])
+        print([document.text for document in read_bytes(path, Path(path).read_bytes())])
     except AttarError as fault:
         print(fault)
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import SourceDocument, find_files, read_bytes
+from attar.documents.sources import SourceDocument, find_files, read_bytes, read_source_file
 from attar.documents.workers import FileLimits, FileReader, read_sources
 from attar.errors import AttarError, FormatError
 from attar.progress import StoppedError, stopped_by
@@ -35,7 +35,7 @@ class TestReading:
         (tmp_path / "b.md").write_text("# Bob\n\nBob *came*.")
         (tmp_path / "c.jsonl").write_text('{"id": "x", "text": "Cy ran."}\n{"id": "y", "text": "Di sat."}\n')
         (tmp_path / "d.html").write_text("<title>Page</title><h1>Ed</h1><p>Ed sang.</p>")
-        here = list(read_sources([tmp_path], in_process=True))
+        here = [document for file in find_files([tmp_path]).files for document in read_source_file(file)]
         assert list(read_sources([tmp_path])) == here
         assert len(here) == 5
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from attar.paper.cloze import ClozeDocument, Question, entity_number
-from attar.paper.vocabulary import Vocabulary
+from attar.paper.words import Vocabulary
 
 FEW_WORDS = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])

@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 import torch
 
+from attar.paper.build import tell_story
 from attar.paper.cloze import ClozeDocument, document_writer
-from attar.paper.names import WordCounts
 from attar.paper.options import TrainingOptions
-from attar.paper.vocabulary import VOCABULARY_FILE, Vocabulary
-from attar.text.sentences import iterate_sentences
+from attar.paper.words import VOCABULARY_FILE, Vocabulary, WordCounts
 from benchmarks.question_files import write_folder
-from benchmarks.stories import story_document, tell_stories
 
 COUNTS = {"training": 24, "validation": 8, "test": 6}
 MakeSet = Callable[..., Path]
@@ -21,25 +20,26 @@ MakeOptions = Callable[..., TrainingOptions]
 
 
 def story_documents(seed: int, count: int) -> list[ClozeDocument]:
-    return [story_document(story, f"{seed} {n}") for n, story in enumerate(tell_stories(seed, count))]
+    rng = Random(seed)
+    return [tell_story(rng, f"{seed} {number}", facts=8) for number in range(count)]
 
 
 def story_words(size: int = 200) -> Vocabulary:
-    sentences = (sentence for story in tell_stories(1, 80) for sentence in iterate_sentences(story.text))
+    sentences = (sentence for story in story_documents(1, 80) for sentence in story.sentences)
     return Vocabulary.build(WordCounts(sentences), size=size, entities=16)
 
 
 @pytest.fixture(scope="session")
 def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
-    """Writes a set of stories; `vocabulary=None` leaves its vocabulary out."""
+    """Writes a set of stories; `vocabulary=None` leaves its vocabulary out, `drawn=False` keeps all questions."""
     words = story_words()
 
-    def make(seed: int = 1, vocabulary: Vocabulary | None = words, **counts: int) -> Path:
+    def make(seed: int = 1, vocabulary: Vocabulary | None = words, drawn: bool = True, **counts: int) -> Path:
         folder = tmp_path_factory.mktemp("set")
         for at, (split, count) in enumerate((counts or COUNTS).items()):
             with document_writer(folder / f"{split}.parquet") as write:
                 for document in story_documents(seed + 1000 * at, count):
-                    if split == "training":
+                    if split == "training" and drawn:
                         document.questions = []
                     write(document)
         if vocabulary is not None:

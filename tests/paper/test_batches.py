@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attar.paper.batches import Batch, ClozeBatches, QuestionDrawer, hold_out, load_in_background
 from attar.paper.cloze import ClozeDocument, Question
 from attar.paper.sets import EncodedSplit, encode_split
-from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
+from attar.paper.words import FIRST_ENTITY, PLACEHOLDER, Vocabulary
 
 from .cloze_strategies import FEW_WORDS, documents, renumbered
 

@@ -1,13 +1,14 @@
 """Sets are built from plain text: splits by document, windows, shuffled names, fixed questions, all seeded."""
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
 from attar.errors import AttarError, OptionError
 from attar.paper import build
-from attar.paper.build import _cut_windows, build_set, split_documents
+from attar.paper.build import _cut_windows, build_set, split_documents, tell_story
 from attar.paper.cloze import count_names
 from attar.paper.options import BuildOptions
 from attar.paper.sets import ClozeSet
@@ -148,3 +149,13 @@ class TestSplits:
     def test_invalid_rules_are_refused(self, rule: str) -> None:
         with pytest.raises(AttarError):
             split_documents(NAMES, rule, "0.1", 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_facts_answer_the_same_question(seed: int) -> None:
+    story = tell_story(Random(seed), "a", facts=8)
+    assert len(story.questions) == 8
+    assert len({question.tokens for question in story.questions}) == 8
+    told = {token for sentence in story.sentences for token in sentence}
+    assert all(f"@entity{question.answer}" in told for question in story.questions)
+    assert all(question.tokens.count("@placeholder") == 1 for question in story.questions)

@@ -13,7 +13,7 @@ from attar.paper.evaluate import BASELINES, evaluate, most_frequent_candidates, 
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
 from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
-from attar.paper.vocabulary import Vocabulary
+from attar.paper.words import Vocabulary
 from benchmarks.question_files import most_frequent_name
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attar.errors import FormatError
 from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
-from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER, Vocabulary
+from attar.paper.words import FIRST_ENTITY, PLACEHOLDER, Vocabulary
 from benchmarks.question_files import write_folder
 
 from .cloze_strategies import FEW_WORDS, documents, renumbered

@@ -9,8 +9,7 @@ import json
 import pytest
 
 from benchmarks.floods import FLOODS, GROWTH, measure
-from benchmarks.server import fill
-from benchmarks.server_rows import serving
+from benchmarks.server import fill, serving
 
 from .conftest import ASK, CLOSE, END, JSON, request, statuses_in
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from attar.cli.demo import TEXTS
-from benchmarks.server_rows import serving
+from benchmarks.server import serving
 from benchmarks.stories import tell_stories
 
 FLAGS = (
