@@ -105,7 +105,8 @@ def _outcomes_of(
                     right = golds[number] if number < len(golds) else []
                     outcome = _ABSENT if not right else _RIGHT if exact(answered.phrase, right) else _WRONG
                     group = 2 if number >= len(golds) else int(not right)
-                    rows.append(Outcome(answered.values, outcome, group, holds(answered.sentence, right)))
+                    quoted = bool(holds(answered.sentence, right))
+                    rows.append(Outcome(answered.values, outcome, group, quoted))
     return rows
 
 
