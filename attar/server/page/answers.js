@@ -1,7 +1,7 @@
 // Answers as cards: the phrase, the sentence that it is in, the document and the place, and how likely it is.
 
 import { byId, element } from "./elements.js";
-import { bytes, counted, likelihood, seconds, wholePercent } from "./figures.js";
+import { bytes, counted, seconds, wholePercent } from "./figures.js";
 import { address } from "./routes.js";
 
 // Less likely answers than this are not shown, unless there is no other.
@@ -29,7 +29,7 @@ export function showAnswers({ answers, document, seconds: took, bytes: read, mis
   const parts = [];
   if (missing.length) parts.push(`Some documents could not be asked now (${missing.join(", ")}); ask again in a minute.`);
   if (by_words) parts.push(`Documents were found by their words only: ${counted(by_words, "document")} are still being prepared.`);
-  if (doubt && isFound) parts.push(`That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`);
+  if (doubt && isFound) parts.push(doubted(doubt, first, about));
   parts.push(`Answered in ${seconds(took)}${read ? ` from ${bytes(read)} of memory` : ""}.`);
   byId("answer-cost").textContent = parts.join(" ");
   byId("answers-said").textContent = isFound
@@ -80,8 +80,15 @@ function notSaid(about, what) {
   return about === null ? `none of your documents says ${what}` : `this document does not say ${what}`;
 }
 
-function chance({ probability }) {
-  return `${likelihood(probability)} · ${wholePercent(probability)}`;
+/** What stands below an answer about there being none; no number that is above the answer's own. */
+function doubted(doubt, first, about) {
+  if (doubt.probability > first.probability) return `Perhaps ${notSaid(about, "it")}.`;
+  return `That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`;
+}
+
+/** The server's word for the certainty, then the number. */
+function chance({ certainty, probability }) {
+  return `${certainty[0].toUpperCase()}${certainty.slice(1)} · ${wholePercent(probability)}`;
 }
 
 function source(answer) {

@@ -56,13 +56,6 @@ export function wholePercent(share) {
   return hundredths < 1 ? "< 1 %" : `${hundredths} %`;
 }
 
-/** A probability in a word. */
-export function likelihood(share) {
-  if (share >= 0.8) return "Very likely";
-  if (share >= 0.5) return "Likely";
-  return share >= 0.25 ? "Possible" : "Unsure";
-}
-
 // Ages below this many seconds are shown in this unit, which has this many seconds.
 const AGES = [
   [3600, "min", 60],

@@ -5,10 +5,12 @@ import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 from playwright.sync_api import expect
 
 from attar.cli.demo import QUESTIONS, TEXTS
+from attar.results import Answer
 
 pytestmark = pytest.mark.nightly
 
@@ -24,9 +26,10 @@ def phrase(page: Any) -> Any:
     return page.locator("#best .phrase")
 
 
-def reply(page: Any, *answers: dict[str, Any]) -> None:
-    """Answer every question with these."""
-    told = {"document": None, "question": "?", "answers": list(answers), "seconds": 0.01, "bytes": 5_000}
+def reply(page: Any, *given: dict[str, Any]) -> None:
+    """Answer every question with these, each with the server's word for its certainty."""
+    answers = [msgspec.to_builtins(msgspec.convert(answer, Answer)) for answer in given]
+    told = {"document": None, "question": "?", "answers": answers, "seconds": 0.01, "bytes": 5_000}
     page.route("**/v1/ask", lambda route: route.fulfill(json=told))
 
 
@@ -50,7 +53,7 @@ def test_one_box_asks_all_documents(asking):
     expect(best.locator("q mark")).to_have_text("740 euros")
     expect(best.locator("q")).to_contain_text("the rent is 740 euros a month.")
     expect(best.locator(".source .name")).to_have_text("letter")
-    expect(best.locator(".chance")).to_have_text(re.compile(r"ikely · (> )?\d\d %"))
+    expect(best.locator(".chance")).to_have_text(re.compile(r"(Likely|Possible|Unsure) · (> )?\d\d %"))
     ask(asking, "Who is the chairman?")
     expect(phrase(asking)).to_have_text("Mr. Okafor")
     expect(best.locator(".source .name")).to_have_text("minutes")
@@ -79,20 +82,29 @@ def test_what_is_not_said_is_told_in_plain_words(asking, scope, words):
 
 def test_place_and_further_answers_are_shown(asking):
     others = [
-        {"text": "2,310 pounds", "probability": 0.3, "kind": "money", "document": "minutes"},
+        {"text": "2,310 pounds", "probability": 0.02, "kind": "money", "document": "minutes"},
         {"text": "", "probability": 0.2, "kind": "none"},
         {"text": "May", "probability": 0.001, "kind": "date", "document": "letter"},
     ]
     reply(asking, ANSWER | {"place": "page 3"}, *others)
     ask(asking, "How much?")
     expect(asking.locator("#best .place")).to_have_text("page 3")
-    expect(asking.locator("#best .chance")).to_have_text("Very likely · 97 %")
+    expect(asking.locator("#best .chance")).to_have_text("Likely · 97 %")
     expect(asking.get_by_role("heading", name="Other possibilities")).to_be_visible()
     expect(asking.locator("#others .phrase")).to_have_text(["2,310 pounds"])
-    expect(asking.locator("#others .chance")).to_have_text("Possible · 30 %")
+    expect(asking.locator("#others .chance")).to_have_text("Unsure · 2 %")
     expect(asking.locator("#answer-cost")).to_have_text(
         "That none of your documents says it: 20 %. Answered in 10 ms from 5 KB of memory."
     )
+
+
+def test_none_has_no_higher_number_below_an_answer(asking):
+    none = {"text": "", "probability": 0.34, "kind": "none"}
+    reply(asking, ANSWER | {"probability": 0.03}, none)
+    ask(asking, "How much?")
+    expect(asking.locator("#best .chance")).to_have_text("Unsure · 3 %")
+    expect(asking.locator("#answer-cost")).to_contain_text("Perhaps none of your documents says it.")
+    expect(asking.locator("#answer-cost")).not_to_contain_text("34 %")
 
 
 def test_a_phrase_is_marked_as_whole_words_whatever_its_characters(asking):
@@ -108,7 +120,7 @@ def test_a_phrase_is_marked_as_whole_words_whatever_its_characters(asking):
 def test_answers_are_announced_to_screen_readers(asking):
     ask(asking, "How much is the rent?")
     said = asking.get_by_role("status").filter(has_text="740 euros")
-    expect(said).to_contain_text(re.compile(r"740 euros, Likely · \d\d %\. [^.]*\. From letter\."))
+    expect(said).to_contain_text(re.compile(r"740 euros, (Likely|Possible) · \d\d %\. [^.]*\. From letter\."))
 
 
 def test_a_question_has_an_address(asking, demo_server, open_page):
