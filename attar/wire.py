@@ -15,6 +15,7 @@ JOBS = "/v1/jobs"  # and /v1/jobs/{id}
 MERGE = "/v1/merge"
 REMOVE = "/v1/remove"
 SEARCH = "/v1/search"
+TAG = "/v1/tag"
 VERIFY = "/v1/verify"
 STATUS = "/v1/status"
 JSON = "application/json"
@@ -75,6 +76,14 @@ class Remove(RequestBody):
     """The documents to remove: all of them, or none if one does not exist."""
 
     documents: Names
+
+
+class Tag(RequestBody):
+    """Documents, the tags that all of them get, and those that are taken away."""
+
+    documents: Names
+    add: list[str] = []
+    remove: list[str] = []
 
 
 class Ask(RequestBody):

@@ -36,6 +36,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "verify": ask.verify,
         "merge": documents.merge,
         "remove": documents.remove,
+        "tag": documents.tag,
         "list": documents.list_documents,
         "show": documents.show,
         "reread": documents.reread,

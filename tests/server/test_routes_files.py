@@ -24,6 +24,17 @@ def test_a_file_becomes_a_document_with_its_name_title_and_date(served):
     assert len(document["date"]) == 10
 
 
+def test_the_documents_of_a_file_get_tags_and_a_folder(served, refused):
+    archive = zip_of({"a.md": b"# Ann\n\nleft.", "b.eml": eml_of("Bob came.")})
+    send(served, archive, name="2026/may/all.zip", tag=["post", "new"])
+    listed = served.get("/v1/documents", params={"in": "2026/may", "tag": "post"}).json()["documents"]
+    assert [(document["name"], document["tags"]) for document in listed] == [
+        ("2026/may/all.zip/a.md", ["post", "new"]),
+        ("2026/may/all.zip/b.eml", ["post", "new"]),
+    ]
+    assert "tag" in refused(send(served, TEXT.encode(), name="trip.txt", tag="x" * 101), 422)
+
+
 def test_an_archive_becomes_several_documents(served):
     archive = zip_of({"a.md": b"# Ann\n\nleft.", "b.eml": eml_of("Bob came.")})
     changes = send(served, archive, name="all.zip").json()["changes"]
