@@ -264,6 +264,7 @@ class Status(msgspec.Struct):
     """The library and its server: sizes, questions answered since the start, and the median seconds of one.
 
     `read_only`: this client cannot change the library. `signatures` says how many are made while some are missing.
+    `look`: how many sentences a question reads again by default; 0 if the reader has no second look.
     """
 
     version: str
@@ -275,6 +276,7 @@ class Status(msgspec.Struct):
     questions: int
     question_seconds: float | None
     signatures: Signing | None
+    look: int
 
 
 def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:

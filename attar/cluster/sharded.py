@@ -172,6 +172,10 @@ class ShardedLibrary:
                 different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
                 raise ReaderMismatchError(different, "attar reread that shard")
 
+    @property
+    def default_look(self) -> int:
+        return min(self._calls.running(lambda library: library.default_look, "ask"))
+
     def prepare(self) -> None:
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
         self._calls.running(lambda library: library.reader.prepare(texts=False), "ask")

@@ -414,6 +414,11 @@ class Library:
     def fingerprint(self) -> str:
         return self.reader.fingerprint
 
+    @property
+    def default_look(self) -> int:
+        """How many sentences a question reads again unless it says so; 0 if the reader has no second look."""
+        return self.reader.look_of(None)
+
     def prepare(self) -> None:
         """Load what the first question would wait for; torch, to read texts, unless the library is read-only."""
         self.reader.prepare(texts=not self.store.read_only)

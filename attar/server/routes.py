@@ -274,6 +274,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         questions=questions,
         question_seconds=seconds,
         signatures=service.signing,
+        look=await service.default_look(),
     )
 
 

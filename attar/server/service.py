@@ -194,6 +194,10 @@ class Service:
         """The totals of the library."""
         return await self._status.run(self.library.stats)
 
+    async def default_look(self) -> int:
+        """How many sentences a question reads again by default."""
+        return await self._status.run(lambda: self.library.default_look)
+
     async def check(self) -> None:
         """Refuse if the library cannot be read, or cannot be written though it should."""
         await self.stats()

@@ -13,9 +13,9 @@ const DOUBT = 0.05;
 
 const isAbsent = ({ kind }) => kind === "none";
 
-/** Show a reply; `about` is the document that was asked, or null if all were. */
+/** Show a reply; `about` has the document or the subset that was asked, or neither if all were. */
 export function showAnswers({ answers, document, seconds: took, bytes: read, missing = [], by_words = 0 }, about) {
-  const from = (answer) => ({ ...answer, document: answer.document ?? document ?? about });
+  const from = (answer) => ({ ...answer, document: answer.document ?? document ?? about.document });
   const [first, ...rest] = answers.map(from);
   const isFound = first !== undefined && !isAbsent(first);
   const phrases = rest.filter((answer) => !isAbsent(answer));
@@ -73,11 +73,13 @@ function notFound(answer, about) {
 }
 
 function sentence(about) {
-  return about === null ? "None of your documents says this." : "This document does not say this.";
+  const said = notSaid(about, "this");
+  return `${said[0].toUpperCase()}${said.slice(1)}.`;
 }
 
-function notSaid(about, what) {
-  return about === null ? `none of your documents says ${what}` : `this document does not say ${what}`;
+function notSaid({ document, within }, what) {
+  if (document !== null) return `this document does not say ${what}`;
+  return within ? `none of these documents says ${what}` : `none of your documents says ${what}`;
 }
 
 /** What stands below an answer about there being none; no number that is above the answer's own. */

@@ -2,9 +2,11 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import msgspec
 import pytest
 from playwright.sync_api import expect
@@ -14,6 +16,7 @@ from attar.results import Answer
 
 pytestmark = pytest.mark.nightly
 
+PAPERS = Path(__file__).resolve().parents[3] / "examples" / "papers"
 ANSWER = {"text": "740 euros", "probability": 0.97, "kind": "money", "document": "letter"}
 
 
@@ -226,6 +229,24 @@ def test_the_box_has_the_focus_and_a_key(asking):
     expect(asking.get_by_label("Question", exact=True)).to_have_value("a/b")
 
 
+@pytest.mark.parametrize("default", [0, 3], ids=["without", "with a second look"])
+def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_page, default):
+    page = open_page(demo_server, "/healthz")
+    told = demo_server.call("GET", "status") | {"look": default}
+    page.route("**/v1/status", lambda route: route.fulfill(json=told))
+    page.goto(demo_server.address)
+    expect(page.locator("#examples")).to_be_visible()
+    if not default:
+        expect(page.get_by_label("Sentences read again")).to_be_hidden()
+        return
+    page.get_by_label("Sentences read again").select_option("0")
+    page.reload()
+    expect(page.get_by_label("Sentences read again")).to_have_value("0")
+    with page.expect_request("**/v1/ask") as sent:
+        ask(page, "How much is the rent?")
+    assert sent.value.post_data_json["look"] == 0
+
+
 def test_documents_are_offered_as_one_types_however_many_there_are(demo_server, open_page):
     page = open_page(demo_server, "/healthz")
     told = demo_server.call("GET", "documents")
@@ -263,3 +284,42 @@ def test_examples_are_questions_that_the_librarys_own_documents_answer(server, o
         page.goto(server.address)
         page.locator("#example-list button", has_text=question).click()
         expect(phrase(page)).to_have_text(re.compile(re.escape(right[question])))
+
+
+RIGHT_OF_PAPERS = {
+    "How many hours does the working week have?": "37.5",
+    "How many days of holiday does the employee have?": "28",
+    "When does the work begin?": "1 September 2026",
+    "What is the town of Priya Nair?": "Otley",
+    "What is the town of Omar Haddad?": "Ilkley",
+    "What is the town of Ruth Osei?": "Otley",
+    "Who chaired the meeting?": "Priya Nair",
+    "Who brings the music?": "Omar Haddad",
+    "When is the party?": "20 June",
+    "How much does a single visit cost?": "5 pounds 40",
+    "How much does a cabin cost?": "214 euros",
+}
+
+
+def test_the_four_examples_of_the_papers_are_answered_right(server, open_page):
+    for file in sorted(PAPERS.iterdir()):
+        sent = httpx.post(
+            f"{server.address}/v1/files",
+            params={"name": file.name},
+            content=file.read_bytes(),
+            headers={"content-type": "application/octet-stream"},
+            timeout=60,
+        )
+        assert sent.status_code == 200
+    page = open_page(server)
+    examples = page.locator("#example-list button")
+    expect(examples).to_have_count(4)
+    asked = examples.all_text_contents()
+    documents = set()
+    for question in asked:
+        page.goto(server.address)
+        page.locator("#example-list button", has_text=question).click()
+        expect(phrase(page)).to_have_text(RIGHT_OF_PAPERS[question])
+        expect(page.locator("#best q mark")).to_have_text(RIGHT_OF_PAPERS[question])
+        documents.add(page.locator("#best .source .name").text_content())
+    assert len(documents) > 1
