@@ -15,7 +15,7 @@ import msgspec
 
 from attar import errors, wire
 from attar.errors import AttarError, OptionError, UnavailableError
-from attar.results import Answer, Change, DocumentDetails, Hit, Subset, Verified, paired
+from attar.results import Answer, Change, DocumentDetails, Hit, Subset, Verified, check_labels, paired
 
 # Questions per request; a server takes 1,024 by default.
 _QUESTIONS = 256
@@ -112,6 +112,13 @@ def merge(new: str, names: Iterable[str], title: str, replace: bool, key: str | 
 def remove(names: Sequence[str]) -> Call[None]:
     """Remove documents."""
     return Call("POST", wire.REMOVE, _ignore, wire.Remove(list(names)))
+
+
+def tag(names: Sequence[str], add: Sequence[str], remove: Sequence[str]) -> Call[None]:
+    """Change the tags of documents."""
+    check_labels(add, {})
+    check_labels(remove, {})
+    return Call("POST", wire.TAG, _ignore, wire.Tag(list(names), list(add), list(remove)))
 
 
 def ask_parts(

@@ -195,6 +195,10 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.remove`."""
         self._send(calls.remove(names))
 
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Like `Library.tag`."""
+        self._send(calls.tag(names, add, remove))
+
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
     ) -> Iterator[Document]:
@@ -375,6 +379,10 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def remove(self, *names: str) -> None:
         """Like `Library.remove`."""
         await self._send(calls.remove(names))
+
+    async def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Like `Library.tag`."""
+        await self._send(calls.tag(names, add, remove))
 
     async def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None

@@ -14,6 +14,22 @@ _PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 # The kind of the answer "not in this text".
 ABSENT = "none"
 
+Certainty = Literal["likely", "possible", "unsure"]
+# The least probabilities of the first two words. `attar evaluate-questions` and `python -m benchmarks.folder` print how
+# often first answers of each word are right: "likely" is to be right at least four times in five, "possible" at least
+# twice in five. A reader with another calibration needs other limits.
+LIKELY = 0.5
+POSSIBLE = 0.25
+
+
+def certainty_of(probability: float) -> Certainty:
+    """A probability in a word: the only place that says so, for Python, JSON, the terminal and the page.
+
+    >>> certainty_of(LIKELY), certainty_of(POSSIBLE), certainty_of(0.0)
+    ('likely', 'possible', 'unsure')
+    """
+    return "likely" if probability >= LIKELY else "possible" if probability >= POSSIBLE else "unsure"
+
 
 class OtherPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where else an answer stands: in a copy of its document, or in a sentence like its own."""
@@ -32,7 +48,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     the text is kept; `start` and `end` are its characters; `place` is where that is, such as "page 3", if the file had
     pages, headings or rows. `document` is the name of the document, where all documents were asked; `also` are the
     other places that say the same. `quote_probability` is how likely the sentence says the answer, whichever of its
-    words were picked; of the best answer only.
+    words were picked; of the best answer only. `certainty` is the probability in a word: likely, possible or unsure.
 
     >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -48,6 +64,10 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     place: str | None = None
     also: tuple[OtherPlace, ...] = ()
     quote_probability: float | None = None
+    certainty: Certainty | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "certainty", certainty_of(self.probability))
 
     @property
     def absent(self) -> bool:

@@ -15,6 +15,7 @@ JOBS = "/v1/jobs"  # and /v1/jobs/{id}
 MERGE = "/v1/merge"
 REMOVE = "/v1/remove"
 SEARCH = "/v1/search"
+TAG = "/v1/tag"
 VERIFY = "/v1/verify"
 STATUS = "/v1/status"
 JSON = "application/json"
@@ -75,6 +76,14 @@ class Remove(RequestBody):
     """The documents to remove: all of them, or none if one does not exist."""
 
     documents: Names
+
+
+class Tag(RequestBody):
+    """Documents, the tags that all of them get, and those that are taken away."""
+
+    documents: Names
+    add: list[str] = []
+    remove: list[str] = []
 
 
 class Ask(RequestBody):
@@ -255,6 +264,7 @@ class Status(msgspec.Struct):
     """The library and its server: sizes, questions answered since the start, and the median seconds of one.
 
     `read_only`: this client cannot change the library. `signatures` says how many are made while some are missing.
+    `look`: how many sentences a question reads again by default; 0 if the reader has no second look.
     """
 
     version: str
@@ -266,6 +276,7 @@ class Status(msgspec.Struct):
     questions: int
     question_seconds: float | None
     signatures: Signing | None
+    look: int
 
 
 def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:

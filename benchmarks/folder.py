@@ -10,6 +10,7 @@ import json
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -22,8 +23,8 @@ from attar.documents.workers import FileReader
 from attar.errors import AttarError
 from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
-from attar.results import Answer
-from attar.training.metrics import normalized
+from attar.results import Answer, Certainty
+from attar.training.metrics import CertaintyScore, by_certainty, certainty_line, normalized
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.firm_files import make_firm
 from benchmarks.form_files import make_forms
@@ -149,6 +150,12 @@ def summary(judged: Sequence[Judged]) -> dict[str, float]:
     }
 
 
+def words_of_certainty(judged: Sequence[Judged]) -> dict[Certainty, CertaintyScore]:
+    """How often answers of each word are right, over everything that was answered."""
+    answered = [row for row in judged if not row.refused]
+    return by_certainty((row.answer.probability, row.right) for row in answered if row.answer)
+
+
 def is_phrase_right(row: Judged) -> bool:
     """Whether the first phrase is right, also where "not in this library" comes before it."""
     return row.answer is not None and is_right(row.answer.text, row.question.answers)
@@ -187,26 +194,31 @@ def main(
     """Ask the questions about the firm's folder and about forms, and print how many are answered right."""
     torch.set_num_threads(1)
     rows: dict[str, dict[str, float]] = {}
+    asked: list[Judged] = []
     if only != "forms":
         questions = msgspec.json.decode((QUESTIONS / "firm.json").read_bytes(), type=list[Question])
         judged = ask_firm(reader, novel.read_text() if novel else None, questions)
         rows["firm"] = summary(judged)
+        asked += judged
         if verbose:
             show_rows(judged)
     if only != "firm":
         questions = msgspec.json.decode((QUESTIONS / "forms.json").read_bytes(), type=list[Question])
         for kind, judged in ask_forms(reader, questions).items():
             rows[f"forms, {kind}"] = summary(judged)
+            asked += judged
             if verbose:
                 print(f"\n{kind}")
                 show_rows(judged)
     if as_json:
-        print(json.dumps(rows))
+        words = {word: asdict(scores) for word, scores in words_of_certainty(asked).items()}
+        print(json.dumps({"rows": rows, "by_certainty": words}))
         return
     for name, row in rows.items():
         refused = f", refused {row['refused']} of {row['unanswerable']}" if row["unanswerable"] else ""
         quote = f", with the right quote {row['right or right quote']}" if name == "firm" else ""
         print(f"{name}: right {row['right']} of {row['questions']}{quote}{refused}, AUC {row['auc']:.2f}")
+    print(f"answers by certainty: {certainty_line(words_of_certainty(asked))}")
 
 
 if __name__ == "__main__":

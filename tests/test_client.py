@@ -19,7 +19,7 @@ RESULT = wire.QuestionAnswers("emma", "Who left?", [Answer("Ann", 0.5, "name")])
 
 # Methods that a served library has as `Library` has them, and parameters that make no sense over HTTP.
 SHARED = {
-    *("add", "add_many", "append", "merge", "remove", "documents", "show"),
+    *("add", "add_many", "append", "merge", "remove", "tag", "documents", "show"),
     *("ask", "ask_many", "ask_all", "ask_all_many", "search", "verify", "close"),
 }
 CLIENT_ONLY = {"add_file"}

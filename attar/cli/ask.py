@@ -84,8 +84,7 @@ def ask(
             asked += _read_questions(file or _STDIN)
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
-        # The second answer tells whether the first is unsure.
-        answers = _answers(library, document, asked, top if as_json else max(top, 2), look, within)
+        answers = _answers(library, document, asked, top, look, within)
         for question, result in zip(asked, answers, strict=True):
             if isinstance(result, AttarError):
                 print(error_line(Exception(f"{question.where}: {result}")), file=sys.stderr)
@@ -93,7 +92,7 @@ def ask(
             rows = [_row(question, result) for question, result in zip(asked, answers, strict=True)]
             print_json({"document": document, "questions": rows})
         else:
-            _print(library, document, asked, answers, top)
+            _print(library, document, asked, answers)
     if any(isinstance(result, AttarError) for result in answers):
         raise typer.Exit(2)
 
@@ -197,7 +196,6 @@ def _print(
     document: str | None,
     asked: Sequence[_Asked],
     answers: Sequence["list[Answer] | AttarError"],
-    top: int,
 ) -> None:
     from attar.cli.output import Quotes
 
@@ -207,7 +205,7 @@ def _print(
         if not isinstance(result, AttarError):
             if len(asked) > 1:
                 print(("" if first else "\n") + printable(question.question))
-            print(quotes.lines(result, top))
+            print(quotes.lines(result))
             first = False
 
 

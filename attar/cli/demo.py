@@ -131,7 +131,8 @@ def _ask(console: Console, library: Library, name: str, questions: Iterable[str]
         seconds = perf_counter() - began
         text = "not in this text" if answer.absent else answer.text
         print_plain(
-            console, f"{name}: {question}  {text}  ({answer.probability:.0%}, {quantity(seconds, 's')})"
+            console,
+            f"{name}: {question}  {text}  ({answer.certainty} {answer.probability:.0%}, {quantity(seconds, 's')})",
         )
         if answer.quote:
             print_plain(console, f"    “{' '.join(answer.quote.split())}”")

@@ -1,4 +1,4 @@
-"""`attar list`, `show`, `merge`, `remove` and `reread`: the documents of a library."""
+"""`attar list`, `show`, `merge`, `tag`, `remove` and `reread`: the documents of a library."""
 
 import sys
 from typing import Annotated
@@ -15,6 +15,7 @@ from attar.cli.output import (
     printable,
     progress_bar,
 )
+from attar.errors import OptionError
 
 
 def list_documents(
@@ -107,6 +108,32 @@ def remove(store: options.StorePath, names: options.Names, as_json: options.AsJs
         print_json({"removed": names})
     else:
         print("\n".join(f"removed {one_line(name)}" for name in names))
+
+
+def tag(
+    store: options.StorePath,
+    names: options.Names,
+    add: Annotated[list[str] | None, typer.Option(help="A tag to add; may be repeated.")] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="A tag to take away; may be repeated.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Add tags to documents, and take others away: of all of those named, or of none if one is missing.
+
+    attar tag stories emma persuasion --add austen --remove unread
+    """
+    from attar.library.library import Library
+
+    if not add and not remove:
+        raise OptionError("no tag", "give --add TAG or --remove TAG")
+    with Library(store, create=False) as library:
+        library.tag(*names, add=add or (), remove=remove or ())
+        tags = {name: library.show(name).tags for name in names}
+    if as_json:
+        print_json({"tags": tags})
+    else:
+        print(
+            "\n".join(f"{one_line(name)}: {printable(', '.join(tags[name])) or 'no tags'}" for name in names)
+        )
 
 
 def reread(

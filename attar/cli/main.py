@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import attar
 from attar.cli import add, ask, documents
@@ -17,10 +18,34 @@ _ABOUT = "Read documents into small memories, and answer questions from them wit
 _UsageError: Any = typer.BadParameter.__base__
 
 
+# What `attar --help` lists, in the order of who needs it; a command that is in none of them comes last.
+_SECTIONS = {
+    "Start here": ("demo", "add", "ask", "search", "serve"),
+    "Documents": ("list", "show", "append", "merge", "tag", "remove", "verify"),
+    "Libraries": ("reread", "mcp", "export", "import", "shard", "store"),
+    "Readers and research": ("train-questions", "evaluate-questions", "bench", "paper"),
+}
+
+
+class Sections(TyperGroup):
+    """The commands under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        named = {name for names in _SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in named)
+        for title, names in (*_SECTIONS.items(), ("Others", others)):
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name, command.get_short_help_str(52)) for name, command in commands if command]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
 def make_app(command: str | None = None) -> typer.Typer:
     """All commands; if `command` is one of everyday use, only that, without the modules of the others."""
     app = typer.Typer(
         name="attar",
+        cls=Sections,
         help=_ABOUT,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # plain help takes half the time
@@ -36,6 +61,7 @@ def make_app(command: str | None = None) -> typer.Typer:
         "verify": ask.verify,
         "merge": documents.merge,
         "remove": documents.remove,
+        "tag": documents.tag,
         "list": documents.list_documents,
         "show": documents.show,
         "reread": documents.reread,
@@ -51,7 +77,6 @@ def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
     from attar.cli import cluster, mcp, paper, questions, serve, store
 
-    # In the order of who needs them: people, operators, those who train or measure readers, researchers.
     app.command("serve", cls=RayCommand)(serve.serve)
     app.command("mcp")(mcp.mcp)
     app.command("export")(store.export_documents)

@@ -186,22 +186,22 @@ class Quotes:
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
-    def lines(self, answers: Sequence["Answer"], top: int | None = None) -> str:
-        """One line per answer, at most `top`: phrase, probability, place and quote.
+    def lines(self, answers: Sequence["Answer"]) -> str:
+        """One line per answer: phrase, certainty in a word and a number, place and quote.
 
-        The first answer is "unsure" if the second is that there is none, and likelier.
+        "Not in this text" is no line below an answer that is less likely: the word of that tells it.
         """
         self._texts.clear()  # at a prompt, documents may change between two questions
-        unsure = len(answers) > 1 and answers[1].absent and answers[1].probability > answers[0].probability
-        answers = answers[:top]
+        first = answers[0].probability if answers else 0.0
+        answers = [answer for answer in answers if not (answer.absent and answer.probability > first)]
         absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
                 absent if answer.absent else shown(" ".join(answer.text.split())),
-                f"{answer.probability:.0%}" + (" unsure" if at == 0 and unsure else ""),
+                f"{answer.certainty} {answer.probability:.0%}",
                 self._place(answer),
             )
-            for at, answer in enumerate(answers)
+            for answer in answers
         ]
         widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
         starts = [

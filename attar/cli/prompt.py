@@ -96,11 +96,8 @@ class Prompt:
         elif line.startswith(":"):
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
-            # The second answer tells whether the first is unsure.
-            (answers,) = ask_document(
-                self.library, self.document, [line], max(self.top, 2), self.look, self.within
-            )
-            print(self._quotes.lines(answers, self.top))
+            (answers,) = ask_document(self.library, self.document, [line], self.top, self.look, self.within)
+            print(self._quotes.lines(answers))
 
     def _complete(self, typed: str) -> Iterator[str]:
         """Whole lines that begin like the typed one."""

@@ -83,7 +83,8 @@ def evaluate_questions(
 
     A row for each number of sentences that are read again. Exact match, F1 and sentences over answerable questions,
     whether refused or not; how often questions that the text does not answer and those of other articles are refused,
-    and right answers are not; the error of probabilities; bytes and milliseconds.
+    and right answers are not; the error of probabilities; bytes and milliseconds. Below, how often answers that are
+    "likely", "possible" or "unsure" are right.
 
     attar evaluate-questions squad2-dev.json.xz --reader reader --paragraphs 8
     """
@@ -92,6 +93,7 @@ def evaluate_questions(
     from attar.reader.reader import Reader
     from attar.training.data import read_passages
     from attar.training.evaluation import evaluate_reader, group_documents, question_table
+    from attar.training.metrics import certainty_line
 
     documents = group_documents(read_passages(file), None if paragraphs == "all" else int(paragraphs))
     loaded = Reader.load(reader)
@@ -103,3 +105,5 @@ def evaluate_questions(
         return
     print(f"{file.name}, {paragraphs} per document: {rows[0].scores.questions:,} questions")
     print(columns(question_table(rows)))
+    for row in rows:
+        print(f"{row.name}, answers by certainty: {certainty_line(row.scores.by_certainty)}")

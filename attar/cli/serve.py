@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attar.cli import options
-from attar.errors import MissingError, OptionError, install_command
+from attar.errors import OptionError, needs_extra
 from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_tokens, require_token
 
 if TYPE_CHECKING:
@@ -49,15 +49,9 @@ def serve(
     # share the cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    try:
+    with needs_extra("attar serve", "server"):
         from attar.server.run import listen
         from attar.server.run import serve as run
-    except ModuleNotFoundError as fault:
-        package = str(fault.name).partition(".")[0]
-        if package not in ("starlette", "uvicorn", "httptools", "prometheus_client", "python_multipart"):
-            raise
-        line = f"attar serve needs {package}, which is not installed"
-        raise MissingError(line, install_command("server")) from fault
     from attar.cluster.shards import is_sharded
 
     address = Address(**{field.name: given.pop(field.name) for field in fields(Address)})

@@ -158,6 +158,12 @@ class ShardedLibrary:
         by_shard = self._by_shard(names)
         self._calls.these({number: partial(_remove, there) for number, there in by_shard.items()}, "write")
 
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Change tags: of no document if one does not exist, or if its shard is not running."""
+        self._refuse_unknown(names)
+        work = {number: partial(_tag, there, add, remove) for number, there in self._by_shard(names).items()}
+        self._calls.these(work, "write")
+
     def check_readers(self) -> None:
         """Refuse shards of different readers."""
         readers = self._calls.running(lambda library: library.fingerprint)
@@ -165,6 +171,10 @@ class ShardedLibrary:
             if reader != readers[0]:
                 different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
                 raise ReaderMismatchError(different, "attar reread that shard")
+
+    @property
+    def default_look(self) -> int:
+        return min(self._calls.running(lambda library: library.default_look, "ask"))
 
     def prepare(self) -> None:
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
@@ -256,6 +266,10 @@ def _unknown(names: Sequence[str], library: Library) -> list[str]:
 
 def _remove(names: Sequence[str], library: Library) -> None:
     library.remove(*names)
+
+
+def _tag(names: Sequence[str], add: Sequence[str], remove: Sequence[str], library: Library) -> None:
+    library.tag(*names, add=add, remove=remove)
 
 
 def _records(names: Sequence[str], library: Library) -> list[Record]:

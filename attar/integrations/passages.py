@@ -62,7 +62,7 @@ def answer_text(library: AskedLibrary, question: str, top: int = 3) -> str:
 
 def _line(answer: Answer) -> str:
     if answer.absent:
-        return f"The documents do not say it ({answer.probability:.0%})."
+        return f"The documents do not say it ({answer.certainty}, {answer.probability:.0%})."
     place = ", ".join(part for part in (answer.document, answer.place) if part)
     quote = f": {' '.join(answer.quote.split())}" if answer.quote else ""
-    return f"{' '.join(answer.text.split())} ({answer.probability:.0%}; {place}){quote}"
+    return f"{' '.join(answer.text.split())} ({answer.certainty}, {answer.probability:.0%}; {place}){quote}"

@@ -41,6 +41,7 @@ from attar.results import (
     Subset,
     Verified,
     check_asked,
+    check_labels,
     paired,
 )
 from attar.store.lmdb_env import Durability
@@ -370,6 +371,18 @@ class Library:
             for name in dict.fromkeys(names):
                 changes.remove(name)
 
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add tags to documents, and take others away: of all of them, or of none if one does not exist."""
+        check_labels(add, {})
+        check_labels(remove, {})
+        with suggesting(self.store, names), self.store.transaction() as changes:
+            for name in dict.fromkeys(names):
+                entry = changes.entry(name)
+                kept = [tag for tag in entry.tags if tag not in remove]
+                tags = tuple(dict.fromkeys((*kept, *add)))
+                check_labels(tags, {})
+                changes.put_tags(entry, tags)
+
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
     ) -> Iterator[Document]:
@@ -400,6 +413,11 @@ class Library:
     @property
     def fingerprint(self) -> str:
         return self.reader.fingerprint
+
+    @property
+    def default_look(self) -> int:
+        """How many sentences a question reads again unless it says so; 0 if the reader has no second look."""
+        return self.reader.look_of(None)
 
     def prepare(self) -> None:
         """Load what the first question would wait for; torch, to read texts, unless the library is read-only."""

@@ -25,6 +25,10 @@ _DISK_BYTES = 2**20
 class ServedLibrary(Protocol):
     """The methods of `Library` that a server calls; they block."""
 
+    @property
+    def default_look(self) -> int:
+        """How many sentences a question reads again unless it says so; 0 if the reader has no second look."""
+
     def prepare(self) -> None:
         """Load what the first question would wait for, and the first text if the library is written to."""
 
@@ -85,6 +89,8 @@ class ServedLibrary(Protocol):
     ) -> Change: ...
 
     def remove(self, *names: str) -> None: ...
+
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None: ...
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None

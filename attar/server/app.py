@@ -74,6 +74,7 @@ _FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
 _FILE_QUERY = (
     Parameter("name", "the file's name; those of a form have their own", _FILE_NAME),
     Parameter("replace", "1: another text of that name is replaced", _FLAG),
+    Parameter("tag", "a tag of its documents; may be repeated", {"type": "string"}),
 )
 
 # Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
@@ -90,6 +91,7 @@ ROUTES = (
     ),
     Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (404, 409), changes=True),
     Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (404,), changes=True),
+    Route("POST", wire.TAG, routes.tag_documents, wire.Tag, {204: None}, (404,), changes=True),
     Route("GET", wire.JOBS, routes.list_jobs, None, {200: wire.JobList}),
     Route("GET", _JOB, routes.show_job, None, {200: wire.Job}, (404,)),
     Route("DELETE", _JOB, routes.cancel_job, None, {200: wire.Job}, (404,), changes=True),

@@ -42,7 +42,6 @@ _STATUSES = {
     431: ("Request header fields too large", "OptionError"),
     DISCONNECTED: ("Client closed the connection", ""),
     500: ("Internal server error", ""),
-    501: ("Optional dependency not installed", "MissingError"),
     503: ("Service unavailable", "UnavailableError"),
     504: ("Request timed out", "UnavailableError"),
 }
@@ -161,5 +160,6 @@ def _problem_for_attar(error: AttarError) -> ProblemError:
     if isinstance(error, RecordError):
         detail = "the document cannot be read; add it again, or see the server's log"
         return ProblemError(500, detail, kind=kind, server_fault=True)
-    statuses = {UnknownDocumentError: 404, NameTakenError: 409, MissingError: 501, UnavailableError: 503}
+    # A file that only another program or package could read, such as a photo, is no fault of the server.
+    statuses = {UnknownDocumentError: 404, NameTakenError: 409, MissingError: 415, UnavailableError: 503}
     return ProblemError(statuses.get(type(error), 422), str(error), kind=kind)

@@ -25,7 +25,7 @@ from attar import wire
 from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
-from attar.results import Change, Document, DocumentDetails, Subset
+from attar.results import Change, Document, DocumentDetails, Subset, check_labels
 from attar.server.costs import check_cost
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
@@ -232,7 +232,9 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
     """Add the documents of files; the ones before a refused one are added. What takes long becomes a job."""
     replace = _query_flag(request, "replace")
     what = body[0].name if len(body) == 1 else f"{len(body)} files"
-    read = partial(service.read_files, body)
+    tags = request.query_params.getlist("tag")
+    check_labels(tags, {})
+    read = partial(service.read_files, body, tags)
     if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
         drafts = await service.run_slow(read)
         if sum(len(draft.text) for draft in drafts) <= LONG:
@@ -272,6 +274,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         questions=questions,
         question_seconds=seconds,
         signatures=service.signing,
+        look=await service.default_look(),
     )
 
 
@@ -288,6 +291,13 @@ async def remove_documents(service: Service, request: Request, body: wire.Remove
     """Remove documents: all of them, or none if one does not exist."""
     _check_count("documents", body.documents, service.settings.max_questions)
     await service.write(lambda: service.library.remove(*body.documents))
+    return Response(status_code=204)
+
+
+async def tag_documents(service: Service, request: Request, body: wire.Tag) -> Response:
+    """Add tags to documents and take others away: of all of them, or of none if one does not exist."""
+    _check_count("documents", body.documents, service.settings.max_questions)
+    await service.write(lambda: service.library.tag(*body.documents, add=body.add, remove=body.remove))
     return Response(status_code=204)
 
 

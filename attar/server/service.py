@@ -177,20 +177,26 @@ class Service:
         """Run work that takes long, on a thread that nothing else waits for."""
         return await self._slow.run(work)
 
-    def read_files(self, files: Sequence[Upload], *, in_job: bool = False) -> list[Draft]:
-        """The documents of files, in order."""
+    def read_files(
+        self, files: Sequence[Upload], tags: Sequence[str] = (), *, in_job: bool = False
+    ) -> list[Draft]:
+        """The documents of files, in order; without tags they keep those that they have."""
         reader, drafts, characters = self._job_files if in_job else self._files, [], 0
         for file in files:
             for draft in read_upload(reader, file.name, file.data):
                 characters += len(draft.text)
                 # Of all documents together: an archive of some kilobytes can hold any number of long ones.
                 check_length("texts of the file", characters, self.settings.max_text)
-                drafts.append(draft)
+                drafts.append(draft.labelled(tags or None, None))
         return drafts
 
     async def stats(self) -> Stats:
         """The totals of the library."""
         return await self._status.run(self.library.stats)
+
+    async def default_look(self) -> int:
+        """How many sentences a question reads again by default."""
+        return await self._status.run(lambda: self.library.default_look)
 
     async def check(self) -> None:
         """Refuse if the library cannot be read, or cannot be written though it should."""

@@ -252,6 +252,11 @@ class Transaction(Reading):
         self._change(key, _Step(values, key, entry, replacing, reader))
         return entry
 
+    def put_tags(self, entry: DocumentEntry, tags: tuple[str, ...]) -> None:
+        """Write other tags of a document, which stays as it is."""
+        key = key_of(entry.name)
+        self._change(key, _Step({b"f" + key: write_entry(msgspec.structs.replace(entry, tags=tags))}))
+
     def put_signature(self, entry: DocumentEntry, data: bytes) -> None:
         """Write the signature of a document, which stays as it is."""
         key = key_of(entry.name)

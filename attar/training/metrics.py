@@ -3,11 +3,13 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from attar.results import Certainty, certainty_of
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _MARKS = str.maketrans("", "", string.punctuation)
@@ -49,6 +51,36 @@ class Scores:
     refused_unanswerable: float | None = None
     tricks_at_95: float | None = None
     calibration_error: float | None = None
+    by_certainty: dict[Certainty, "CertaintyScore"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CertaintyScore:
+    """How many first answers are said with a word of certainty, and the share of them that is right."""
+
+    answers: int
+    right: float
+
+
+def by_certainty(said: Iterable[tuple[float, bool]]) -> dict[Certainty, CertaintyScore]:
+    """The score of each word that is used, from the probability of each first answer and whether it is right.
+
+    >>> by_certainty([(0.99, True), (0.98, False), (0.01, False)])["likely"]
+    CertaintyScore(answers=2, right=0.5)
+    """
+    rights: dict[Certainty, list[bool]] = {"likely": [], "possible": [], "unsure": []}
+    for probability, is_right in said:
+        rights[certainty_of(probability)].append(is_right)
+    return {word: CertaintyScore(len(each), sum(each) / len(each)) for word, each in rights.items() if each}
+
+
+def certainty_line(scores: dict[Certainty, CertaintyScore]) -> str:
+    """The scores of words on one line.
+
+    >>> certainty_line({"likely": CertaintyScore(3, 2 / 3)})
+    'likely: 3, right 67%'
+    """
+    return "; ".join(f"{word}: {each.answers:,}, right {each.right:.0%}" for word, each in scores.items())
 
 
 def normalized(text: str) -> str:
@@ -141,6 +173,11 @@ def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequenc
         if can_refuse
         else None,
         calibration_error=_calibration_error(said),
+        by_certainty=by_certainty(
+            (answer.probability, bool(gold) and exact(answer.text, gold) == 1)
+            for answer, gold in pairs
+            if answer.probability is not None and not answer.refused
+        ),
     )
 
 

@@ -18,7 +18,7 @@ def test_ask_prints_phrases_probabilities_and_sentences(filled):
     code, lines, _ = filled("ask", "S", "story0", "Who left?", "--top", "3")
     assert code == 0
     assert len(lines) == 3
-    assert all(re.match(r"\S.* {2,}\d+%", line) for line in lines)
+    assert all(re.match(r"\S.* {2,}(likely|possible|unsure) \d+%", line) for line in lines)
 
 
 def test_several_questions_and_a_file_of_them(filled):
@@ -130,19 +130,19 @@ def quoted(tmp_path, tiny_reader):
         library.add("letters", TEXT)
         start = TEXT.index("Bob wrote")
         quote = TEXT.partition("\n\n")[2]
-        yield library, Answer("Bob", 0.71, "name", quote, start, start + 3)
+        yield library, Answer("Bob", 0.97, "name", quote, start, start + 3)
 
 
 def test_an_answer_shows_its_line_and_its_sentence(quoted):
     library, answer = quoted
     line = Quotes(library, "letters").lines([answer])
-    assert line == "Bob  71%  line 3  Ann met Bob, and Bob wrote to Bob's aunt in Bath."
+    assert line == "Bob  likely 97%  line 3  Ann met Bob, and Bob wrote to Bob's aunt in Bath."
 
 
 def test_a_phrase_over_two_lines_of_the_text_is_printed_on_one(quoted):
     library, answer = quoted
     answer = msgspec.structs.replace(answer, text="wrote to\nBob's aunt")
-    assert Quotes(library, "letters").lines([answer]).startswith("wrote to Bob's aunt  71%")
+    assert Quotes(library, "letters").lines([answer]).startswith("wrote to Bob's aunt  likely 97%")
 
 
 def test_without_a_library_the_line_says_how_to_make_one(place, attar):
@@ -185,10 +185,11 @@ def test_an_answer_from_another_document_names_it_and_one_that_is_absent_says_so
     assert "  page 3  " in Quotes(library, "letters").lines([on_page])
 
 
-def test_an_answer_that_is_less_likely_than_none_is_unsure(quoted):
+def test_none_does_not_stand_below_an_answer_that_is_less_likely(quoted):
     library, answer = quoted
-    quotes, none = Quotes(library, "letters"), Answer("", 0.8, "none")
-    assert quotes.lines([answer, none], 1).startswith("Bob  71% unsure  line 3")
-    assert len(quotes.lines([answer, none], 2).splitlines()) == 2
-    less = msgspec.structs.replace(none, probability=0.2)
-    assert "unsure" not in quotes.lines([answer, less]) + quotes.lines([none, answer])
+    quotes, none = Quotes(library, "letters"), Answer("", 0.04, "none")
+    unsure = msgspec.structs.replace(answer, probability=0.03)
+    (line,) = quotes.lines([unsure, none]).splitlines()
+    assert line.startswith("Bob  unsure 3%  line 3")
+    assert [line[:16] for line in quotes.lines([answer, none]).splitlines()][1] == "not in this text"
+    assert quotes.lines([none, unsure]).startswith("not in this text  unsure 4%")

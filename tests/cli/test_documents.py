@@ -37,6 +37,16 @@ def test_a_mistake_is_one_line_and_code_2(filled, arguments, listed):
     assert len(listed()) == 3
 
 
+def test_tags_are_added_and_taken_away(filled):
+    assert filled("tag", "S", "story0", "sub/story2", "--add", "read", "--add", "old")[1] == [
+        "story0: read, old",
+        "sub/story2: read, old",
+    ]
+    assert filled("tag", "S", "story0", "--remove", "old", "--remove", "read")[1] == ["story0: no tags"]
+    assert filled("tag", "S", "story0") == (2, [], ["attar: no tag; give --add TAG or --remove TAG"])
+    assert filled("list", "S", "--tag", "old")[1][1:][0].endswith("sub/story2")
+
+
 def test_remove_removes_several(filled, listed):
     assert filled("remove", "S", "story0", "sub/story2")[1] == ["removed story0", "removed sub/story2"]
     assert listed() == ["story1"]

@@ -1,6 +1,7 @@
 """`attar train-questions` and `attar evaluate-questions`: what they print, and one line per mistake."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,8 @@ def test_evaluation_prints_a_table(attar, squad, tiny_reader_folder) -> None:
     assert out[0] == "squad.json, 1 per document: 4 questions"
     assert out[1].split()[:3] == ["EM", "F1", "sentence"]
     assert out[2].startswith("reader  ")
-    assert len(out) == 3
+    assert re.fullmatch(r"reader, answers by certainty: .*(likely|possible|unsure): \d, right \d+%", out[3])
+    assert len(out) == 4
 
 
 @pytest.mark.slow

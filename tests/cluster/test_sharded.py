@@ -184,10 +184,14 @@ def test_documents_of_several_shards_are_merged_as_in_one_store(whole, sharded):
         sharded.merge("other", [*names, "nobody"])
 
 
-def test_removing_is_all_or_nothing(sharded):
+def test_removing_and_tagging_are_all_or_nothing(sharded):
     names = ["doc 00", "doc 04", "doc 07", "doc 11"]
     with pytest.raises(UnknownDocumentError, match="nobody"):
         sharded.remove(*names, "nobody")
+    with pytest.raises(UnknownDocumentError, match="nobody"):
+        sharded.tag(*names, "nobody", add=["lost"])
+    sharded.tag(*names, add=["seen"])
+    assert [sharded.show(name).tags for name in names] == [("seen",)] * 4
     assert len(sharded) == DOCUMENTS
     sharded.remove(*names)
     assert len(sharded) == DOCUMENTS - 4
@@ -243,6 +247,7 @@ def test_without_its_shard_a_document_is_unavailable_and_nothing_is_removed(shar
     assert isinstance(bad, UnavailableError)
     for change in (
         lambda: sharded.remove(*names),
+        lambda: sharded.tag(*names, add=["seen"]),
         lambda: sharded.show(names[1]),
         lambda: sharded.append(names[1], "Ann left."),
         lambda: sharded.merge("new", names),

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from attar.errors import DtypeError, OptionError
+from attar.errors import DtypeError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.results import Subset
@@ -88,6 +88,29 @@ def test_tags_and_metadata_stay_until_others_are_given(library):
     assert library.add("tea", shown.text, tags=["cold"], metadata={}).change == "replaced"
     shown = library.show("tea")
     assert (shown.tags, shown.metadata) == (("cold",), {})
+
+
+def test_tags_are_changed_without_reading_again(library, monkeypatch):
+    before = library.show("tea")
+    monkeypatch.setattr(type(library.reader), "read_many", None)
+    library.tag("tea", "rome", "tea", add=["seen", "hot"], remove=["drink", "never"])
+    assert library.show("rome").tags == ("seen", "hot")
+    after = library.show("tea")
+    assert after.tags == ("hot", "seen")
+    assert (after.changed, after.text, after.metadata) == (before.changed, before.text, before.metadata)
+    assert [hit.document for hit in library.search("zebra tea", within=Subset(tags=("hot",)))] == [
+        "tea",
+        "rome",
+    ]
+    assert len(library) == 3
+
+
+def test_all_documents_are_tagged_or_none(library):
+    with pytest.raises(UnknownDocumentError):
+        library.tag("tea", "nobody", add=["lost"])
+    with pytest.raises(OptionError, match="tags: expected at most 64, got 66"):
+        library.tag("rome", "tea", add=[str(number) for number in range(64)])
+    assert (library.show("tea").tags, library.show("rome").tags) == (("drink", "hot"), ())
 
 
 def test_a_merged_document_has_the_tags_of_all(library):

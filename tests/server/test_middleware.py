@@ -71,7 +71,7 @@ class TestATokenThatMayOnlyAsk:
 
     def test_changes_nothing(self, served, refused):
         changes = [route for route in ROUTES if route.changes]
-        assert len(changes) == 7
+        assert len(changes) == 8
         for route in changes:
             path = route.path.replace("{name:any}", "0").replace("{id}", "0" * 32)
             response = served.call(route.method, path, {"text": "Ann left."}, headers=READER)

@@ -214,6 +214,7 @@ CHANGES = [
     ("DELETE", path_of("0"), None),
     ("POST", "/v1/merge", {"new": "both", "documents": ["0", "1"]}),
     ("POST", "/v1/remove", {"documents": ["0", "1"]}),
+    ("POST", "/v1/tag", {"documents": ["0", "1"], "add": ["new"]}),
 ]
 
 
@@ -224,9 +225,9 @@ def test_a_read_only_server_refuses_changes(serve, refused):
     assert names_in(served) == ["0", "1"]
 
 
-def test_more_documents_than_the_limit_are_not_merged_or_removed(serve, refused):
+def test_more_documents_than_the_limit_are_not_merged_removed_or_tagged(serve, refused):
     served = serve(max_questions=1)
-    for change in CHANGES[-2:]:
+    for change in CHANGES[-3:]:
         assert "at most 1" in refused(served.call(*change), 422)
 
 

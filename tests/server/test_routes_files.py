@@ -1,10 +1,13 @@
 """The route that takes files: POST /v1/files with a file's bytes."""
 
+import lzma
+
 import pytest
 
 import attar
 from attar.errors import FormatError, NameTakenError, OptionError
-from benchmarks.document_files import eml_of, pdf_of, zip_of
+from benchmarks.document_files import docx_of, eml_of, epub_of, pdf_of, tar_of, xlsx_of, zip_of
+from benchmarks.office_files import msg_of, odp_of, ods_of, odt_of, pptx_of
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 BYTES = {"content-type": "application/octet-stream"}
@@ -22,6 +25,17 @@ def test_a_file_becomes_a_document_with_its_name_title_and_date(served):
     document = served.get("/v1/documents/trip.pdf").json()
     assert (document["text"], document["title"]) == ("Ann left.\n\nBob came.", "Two pages")
     assert len(document["date"]) == 10
+
+
+def test_the_documents_of_a_file_get_tags_and_a_folder(served, refused):
+    archive = zip_of({"a.md": b"# Ann\n\nleft.", "b.eml": eml_of("Bob came.")})
+    send(served, archive, name="2026/may/all.zip", tag=["post", "new"])
+    listed = served.get("/v1/documents", params={"in": "2026/may", "tag": "post"}).json()["documents"]
+    assert [(document["name"], document["tags"]) for document in listed] == [
+        ("2026/may/all.zip/a.md", ["post", "new"]),
+        ("2026/may/all.zip/b.eml", ["post", "new"]),
+    ]
+    assert "tag" in refused(send(served, TEXT.encode(), name="trip.txt", tag="x" * 101), 422)
 
 
 def test_an_archive_becomes_several_documents(served):
@@ -42,6 +56,59 @@ def test_an_archive_becomes_several_documents(served):
 )
 def test_a_file_that_cannot_be_read_is_refused_by_its_name(served, refused, name, data):
     assert name in refused(send(served, data, name=name), 422)
+
+
+# Files of each kind that begins with bytes of its own, cut in the middle.
+CUT = {
+    "a.pdf": pdf_of(["Ann left."]),
+    "a.docx": docx_of("Ann left."),
+    "a.xlsx": xlsx_of({"Sheet": [["Ann", "left"]]}),
+    "a.pptx": pptx_of([("Ann", "left", "")]),
+    "a.odt": odt_of("Ann left."),
+    "a.ods": ods_of({"Sheet": [["Ann", "left"]]}),
+    "a.odp": odp_of([("Ann", "left", "")]),
+    "a.epub": epub_of(["Ann left."]),
+    "a.msg": msg_of("Ann left.", subject="Ann", sender="Ann", sender_address="ann@example.org", to="Bob"),
+    "a.zip": zip_of({"a.txt": b"Ann left."}),
+    "a.tar.gz": tar_of({"a.txt": b"Ann left." * 99}, "gz"),
+    "a.txt.xz": lzma.compress(b"Ann left."),
+    "a.parquet": b"PAR1" + bytes(40) + b"PAR1",
+}
+# Kinds of text, with bytes that are none.
+BINARY = (
+    "txt",
+    "md",
+    "html",
+    "csv",
+    "tsv",
+    "json",
+    "jsonl",
+    "ics",
+    "vcf",
+    "eml",
+    "mbox",
+    "rtf",
+    "yaml",
+    "log",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        *((name, data if name.endswith("parquet") else data[: len(data) // 2]) for name, data in CUT.items()),
+        *((f"a.{kind}", b"\x00\x01\xff\xfeGIF89a" * 40) for kind in BINARY),
+        *((name, b"") for name in CUT),
+    ],
+    ids=str,
+)
+def test_a_damaged_file_of_any_kind_is_one_problem_that_names_it(served, refused, name, data):
+    before = len(served.get("/v1/documents").json()["documents"])
+    detail = refused(send(served, data, name=name), 422)
+    assert name in detail
+    assert "\n" not in detail
+    assert "Traceback" not in detail
+    assert len(served.get("/v1/documents").json()["documents"]) == before
 
 
 def test_another_file_of_that_name_is_409_unless_it_may_replace(served, refused):

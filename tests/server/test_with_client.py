@@ -58,6 +58,11 @@ def scenario(library):
     yield without_times(library.show("both"))
     yield without_times(library.show("a/b"))
     yield failure(library.show, "nobody")
+    yield library.tag("both", "emma", add=["read", "long"])
+    yield library.tag("both", add=["new"], remove=["read"])
+    yield failure(library.tag, "emma", "nobody", add=["lost"])
+    yield failure(library.tag, "emma", add=[""])
+    yield [library.show(name).tags for name in ("both", "emma")]
     yield failure(library.remove, "emma", "nobody")
     yield "emma" in library
     yield library.remove("emma", "a/b")

@@ -2,7 +2,15 @@
 
 import pytest
 
-from attar.training.metrics import Given, calibration_error, exact, f1, holds, refused_at, score
+from attar.training.metrics import (
+    Given,
+    calibration_error,
+    exact,
+    f1,
+    holds,
+    refused_at,
+    score,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +70,13 @@ class TestScores:
         # Said and right: 0.9 yes, 0.6 no, 0.8 (refused) no, 0.7 (refused) yes, 0.5 no; each alone in its bin.
         scores = score(self.given, self.golds, self.other)
         assert scores.calibration_error == pytest.approx((0.1 + 0.6 + 0.8 + 0.3 + 0.5) / 5)
+
+    def test_words_of_certainty_are_scored_over_what_was_answered(self) -> None:
+        # One of the three that were answered is right; what was refused is no answer.
+        words = score(self.given, self.golds, self.other).by_certainty
+        assert sum(each.answers for each in words.values()) == 3
+        assert sum(each.answers * each.right for each in words.values()) == pytest.approx(1)
+        assert words["likely"].right > 0
 
     def test_baselines_have_no_scores_of_refusal(self) -> None:
         scores = score([Given("Leeds", "In Leeds.")], [["Leeds"]])

@@ -2,6 +2,7 @@
 
 import { byId, say, working } from "./elements.js";
 import { bytes, counted } from "./figures.js";
+import { labels } from "./labels.js";
 import { Problem, appendTo, putDocument, showDocument } from "./server.js";
 
 // The longest name that is made of a text's first words.
@@ -33,11 +34,12 @@ export function startPasting({ added, appended, before }) {
   const send = (change) =>
     working(submit, problem, async () => {
       isTaken(null);
-      const [whose, what] = [name.value.trim() || firstWords(text.value), text.value];
+      const { folder, tags } = labels();
+      const [whose, what] = [folder + (name.value.trim() || firstWords(text.value)), text.value];
       if (!what.trim()) throw new Problem("There is no text yet. Paste one, or choose files.");
       before(whose);
       try {
-        await (change === "append" ? appendTo(whose, what) : putDocument(whose, what, change === "replace"));
+        await (change === "append" ? appendTo(whose, what) : putDocument(whose, what, change === "replace", tags));
       } catch (fault) {
         if (fault.status === 409) return isTaken(whose);
         throw fault;

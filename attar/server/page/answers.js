@@ -1,7 +1,7 @@
 // Answers as cards: the phrase, the sentence that it is in, the document and the place, and how likely it is.
 
 import { byId, element } from "./elements.js";
-import { bytes, counted, likelihood, seconds, wholePercent } from "./figures.js";
+import { bytes, counted, seconds, wholePercent } from "./figures.js";
 import { address } from "./routes.js";
 
 // Less likely answers than this are not shown, unless there is no other.
@@ -13,9 +13,9 @@ const DOUBT = 0.05;
 
 const isAbsent = ({ kind }) => kind === "none";
 
-/** Show a reply; `about` is the document that was asked, or null if all were. */
+/** Show a reply; `about` has the document or the subset that was asked, or neither if all were. */
 export function showAnswers({ answers, document, seconds: took, bytes: read, missing = [], by_words = 0 }, about) {
-  const from = (answer) => ({ ...answer, document: answer.document ?? document ?? about });
+  const from = (answer) => ({ ...answer, document: answer.document ?? document ?? about.document });
   const [first, ...rest] = answers.map(from);
   const isFound = first !== undefined && !isAbsent(first);
   const phrases = rest.filter((answer) => !isAbsent(answer));
@@ -29,7 +29,7 @@ export function showAnswers({ answers, document, seconds: took, bytes: read, mis
   const parts = [];
   if (missing.length) parts.push(`Some documents could not be asked now (${missing.join(", ")}); ask again in a minute.`);
   if (by_words) parts.push(`Documents were found by their words only: ${counted(by_words, "document")} are still being prepared.`);
-  if (doubt && isFound) parts.push(`That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`);
+  if (doubt && isFound) parts.push(doubted(doubt, first, about));
   parts.push(`Answered in ${seconds(took)}${read ? ` from ${bytes(read)} of memory` : ""}.`);
   byId("answer-cost").textContent = parts.join(" ");
   byId("answers-said").textContent = isFound
@@ -73,15 +73,24 @@ function notFound(answer, about) {
 }
 
 function sentence(about) {
-  return about === null ? "None of your documents says this." : "This document does not say this.";
+  const said = notSaid(about, "this");
+  return `${said[0].toUpperCase()}${said.slice(1)}.`;
 }
 
-function notSaid(about, what) {
-  return about === null ? `none of your documents says ${what}` : `this document does not say ${what}`;
+function notSaid({ document, within }, what) {
+  if (document !== null) return `this document does not say ${what}`;
+  return within ? `none of these documents says ${what}` : `none of your documents says ${what}`;
 }
 
-function chance({ probability }) {
-  return `${likelihood(probability)} · ${wholePercent(probability)}`;
+/** What stands below an answer about there being none; no number that is above the answer's own. */
+function doubted(doubt, first, about) {
+  if (doubt.probability > first.probability) return `Perhaps ${notSaid(about, "it")}.`;
+  return `That ${notSaid(about, "it")}: ${wholePercent(doubt.probability)}.`;
+}
+
+/** The server's word for the certainty, then the number. */
+function chance({ certainty, probability }) {
+  return `${certainty[0].toUpperCase()}${certainty.slice(1)} · ${wholePercent(probability)}`;
 }
 
 function source(answer) {

@@ -6,14 +6,16 @@ import { QuestionHistory } from "./history.js";
 import { address, go } from "./routes.js";
 import { ownExamples } from "./examples.js";
 import { SAMPLES, SAMPLE_EXAMPLES } from "./samples.js";
+import { startScope } from "./scope.js";
 import { ask, putDocument, showDocument } from "./server.js";
 
-/** Start the view. */
-export function startAsking({ library }) {
-  const [form, field, scope] = [byId("question-form"), byId("question"), byId("scope")];
+/** Start the view; `look()` is the number of sentences that are read again, null for the server's own. */
+export function startAsking({ library, look }) {
+  const [form, field] = [byId("question-form"), byId("question")];
   const [button, problem] = [byId("ask-button"), byId("ask-problem")];
+  const scope = startScope({ library, changed: () => go("ask", {}) });
   const past = new QuestionHistory();
-  // The question and document of the answers that are shown.
+  // The question of the answers that are shown, and where it was asked.
   let asked = null;
   // The items of each list, as they were drawn last.
   const drawn = new Map();
@@ -21,9 +23,9 @@ export function startAsking({ library }) {
   let examples = null;
 
   /** Show an address: ask its question, unless its answers are shown already. */
-  function show({ question = "", document = "" }) {
-    choose(document);
-    byId("tab-ask").href = address("ask", { question, document });
+  function show({ question = "", document = "", chosen = "" }) {
+    scope.show({ document, chosen });
+    byId("tab-ask").href = address("ask", { question, document, chosen });
     if (!question) {
       asked = null;
       say(problem, null);
@@ -33,8 +35,8 @@ export function startAsking({ library }) {
       return;
     }
     field.value = question;
-    if (asked?.question === question && asked.document === document) return;
-    asked = { question, document };
+    if (asked?.question === question && asked.document === document && asked.chosen === chosen) return;
+    asked = { question, document, chosen };
     answer(asked);
   }
 
@@ -43,9 +45,9 @@ export function startAsking({ library }) {
       byId("answers-said").textContent = "";
       try {
         await library.ready();
-        choose(mine.document);
-        const about = scope.value || null;
-        const reply = await ask(mine.question, about);
+        scope.show(mine);
+        const about = scope.subject();
+        const reply = await ask(mine.question, about, look());
         // Another question may have been asked in the meantime.
         if (mine !== asked) return;
         showAnswers(reply, about);
@@ -97,12 +99,13 @@ export function startAsking({ library }) {
     byId(id).replaceChildren(...items.map(made));
   }
 
-  function pastQuestion({ question, document }) {
-    const where = document ? [element("span", { class: "aside" }, `in ${document}`)] : [];
+  function pastQuestion({ question, document, chosen }) {
+    const place = chosen ? "some documents" : document;
+    const where = place ? [element("span", { class: "aside" }, `in ${place}`)] : [];
     const again = () => {
       asked = null;
       scrollTo(0, 0);
-      go("ask", { question, document });
+      go("ask", { question, document, chosen });
     };
     return element("li", {}, element("button", { type: "button", onclick: again }, question, ...where));
   }
@@ -116,27 +119,8 @@ export function startAsking({ library }) {
           library.put(await showDocument(name));
         }
       }
-      go("ask", { question, document: scope.value });
+      go("ask", { question, ...scope.values() });
     });
-  }
-
-  /** Set the scope: a document, or "" for all. */
-  function choose(document) {
-    scope.value = document;
-    offerNames();
-  }
-
-  /** Offer the documents that fit what is typed. */
-  async function offerNames() {
-    const typed = scope.value;
-    const found = await library.matching(typed).catch(() => []);
-    if (typed !== scope.value) return;
-    const options = found.map(({ name, title }) => {
-      const option = new Option(title && title !== name ? title : "", name);
-      option.value = name;
-      return option;
-    });
-    byId("scope-names").replaceChildren(...options);
   }
 
   form.addEventListener("submit", (event) => {
@@ -144,9 +128,8 @@ export function startAsking({ library }) {
     const question = field.value.trim();
     if (!question) return;
     asked = null;
-    go("ask", { question, document: scope.value });
+    go("ask", { question, ...scope.values() });
   });
-  scope.addEventListener("input", offerNames);
   // Enter asks; a line break in a question needs the shift key.
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -159,7 +142,7 @@ export function startAsking({ library }) {
     field.focus();
   });
   library.addEventListener("change", () => {
-    choose(scope.value);
+    scope.offer();
     draw();
   });
 

@@ -1,19 +1,31 @@
-// The list of documents: search, open, ask, append, delete.
+// The list of documents: folders, order, search, and several of them at once.
 
 import { marked } from "./answers.js";
+import { startChoosing } from "./choosing.js";
 import { byId, element, say, working } from "./elements.js";
 import { age, bytes, count, counted, seconds, words, written } from "./figures.js";
+import { folderOf, foldersOf, isBelow, tagsOf, withoutFolder } from "./folders.js";
 import { address } from "./routes.js";
-import { search, status } from "./server.js";
+import { search } from "./server.js";
 
 // Rows that are drawn at once, and the milliseconds without a key after which texts are searched.
 const ROWS = 100;
 const PAUSE = 250;
 
-/** Start the view; `append(name)` and `remove(name)` are called on clicks. */
+// By name: a folder's own documents before those of the folders in it.
+const ORDERS = {
+  name: (one, other) => compare(folderOf(one.name), folderOf(other.name)) || compare(one.name, other.name),
+  changed: (one, other) => compare(other.changed, one.changed),
+  date: (one, other) => compare(other.date ?? "", one.date ?? ""),
+  tokens: (one, other) => other.tokens - one.tokens,
+};
+
+/** Start the view; `append(name)` and `remove(...names)` are called on clicks. */
 export function startDocuments({ library, append, remove }) {
   const [list, filter, more] = [byId("document-list"), byId("filter"), byId("more-documents")];
+  const [folder, tag, order] = [byId("folder"), byId("tag"), byId("order")];
   const problem = byId("library-problem");
+  const choice = startChoosing({ library, remove, cleared: draw });
   let rows = ROWS;
   // Of names that match: the ones that were not loaded with the list.
   let others = [];
@@ -23,20 +35,46 @@ export function startDocuments({ library, append, remove }) {
   function matching() {
     const wanted = filter.value.trim().toLowerCase();
     const all = [...library.shown, ...others.filter(({ name }) => !library.leaving.has(name))];
-    const matches = ({ name, title }) => `${name}\n${title ?? ""}`.toLowerCase().includes(wanted);
-    return wanted ? all.filter(matches) : all;
+    const matches = ({ name, title, tags }) =>
+      `${name}\n${title ?? ""}`.toLowerCase().includes(wanted) &&
+      (!folder.value || isBelow(name, folder.value)) &&
+      (!tag.value || tags?.includes(tag.value));
+    return all.filter(matches).sort(ORDERS[order.value]);
+  }
+
+  /** The documents whose texts are searched; null: all. */
+  function within() {
+    if (choice.names.size) return { names: [...choice.names] };
+    if (!folder.value && !tag.value) return null;
+    return { folder: folder.value, tags: tag.value ? [tag.value] : [] };
   }
 
   function draw() {
+    choice.draw();
+    drawSelects();
     const found = matching();
-    list.replaceChildren(...found.slice(0, rows).map(row));
+    const shown = found.slice(0, rows);
+    const isGrouped = order.value === "name";
+    list.replaceChildren(
+      ...shown.flatMap((document, at) => {
+        const own = folderOf(document.name);
+        const isNew = isGrouped && own && (at === 0 || folderOf(shown[at - 1].name) !== own);
+        return [...(isNew ? [heading(own)] : []), row(document, isGrouped)];
+      }),
+    );
     more.hidden = found.length <= rows && (library.next === null || filter.value.trim() !== "");
     drawFacts();
     const none = byId("no-documents");
     none.hidden = found.length > 0 || !library.isLoaded;
     none.textContent = library.count ? "No name matches." : "There are no documents yet.";
-    filter.hidden = library.isLoaded && library.count === 0;
-    return found.length;
+    byId("tools").hidden = library.isLoaded && library.count === 0;
+    return found;
+  }
+
+  function drawSelects() {
+    fill(folder, "All folders", foldersOf(library.shown), "/");
+    fill(tag, "All tags", tagsOf(library.shown));
+    byId("folder-names").replaceChildren(...[...folder.options].filter(({ value }) => value).map(({ value }) => new Option("", value)));
   }
 
   function drawFacts() {
@@ -50,29 +88,39 @@ export function startDocuments({ library, append, remove }) {
     byId("library-facts").textContent = parts.join(" · ");
   }
 
-  /** Read the figures of the library, and whether it can be changed. */
-  async function show() {
-    try {
-      figures = await status();
-    } catch {
-      figures = {};
-    }
-    document.body.classList.toggle("read-only", Boolean(figures.read_only));
+  /** Show the figures of the library; where the list is shown, load the rest of it, which folders and orders need. */
+  async function show(status, isListed) {
+    figures = status;
     drawFacts();
+    if (isListed) await library.all();
   }
 
-  function row({ name, title, tokens, date, changed: moment, fault }) {
+  function heading(own) {
+    const choose = () => {
+      folder.value = own;
+      folder.dispatchEvent(new Event("change"));
+    };
+    const title = element("button", { type: "button", class: "link", onclick: choose }, `${own}/`);
+    return element("li", { class: "folder" }, title);
+  }
+
+  function row({ name, title, tokens, date, changed: moment, fault, tags = [] }, isGrouped) {
     const when = element("time", { datetime: moment, title: new Date(moment).toLocaleString() }, age(moment));
     const sizes = [...(date ? [written(date)] : []), words(tokens)].map((text) => element("span", {}, text));
-    const facts = fault ? [`damaged: ${fault}`] : [...sizes, when];
+    const labels = tags.map((each) => element("span", { class: "tag" }, each));
+    const facts = fault ? [`damaged: ${fault}`] : [...sizes, when, ...labels];
     const known = title && title !== name ? [element("span", { class: "title" }, title)] : [];
+    const box = element("input", { type: "checkbox", "aria-label": `Choose ${name}` });
+    box.checked = choice.names.has(name);
+    box.addEventListener("change", () => choice.set([name], box.checked));
     return element(
       "li",
       { "data-name": name },
+      element("span", { class: "choose" }, box),
       element(
         "a",
-        { class: "document", href: address("document", { name }) },
-        element("span", { class: "name" }, name),
+        { class: "document", href: address("document", { name }), title: name },
+        element("span", { class: "name" }, isGrouped ? withoutFolder(name) : name),
         ...known,
         element("span", { class: "facts" }, ...facts),
       ),
@@ -104,13 +152,12 @@ export function startDocuments({ library, append, remove }) {
       return;
     }
     try {
-      const [named, found] = await Promise.all([library.matching(wanted), search(wanted)]);
+      const [named, found] = await Promise.all([library.matching(wanted), search(wanted, within())]);
       if (wanted !== filter.value.trim()) return;
       const known = new Set(library.documents.map(({ name }) => name));
       others = named.filter(({ name }) => !known.has(name));
       showPassages(found, wanted);
-      const shown = draw();
-      byId("filter-said").textContent = `${counted(shown, "name")} match.`;
+      byId("filter-said").textContent = `${counted(draw().length, "name")} match.`;
     } catch (fault) {
       say(problem, fault);
     }
@@ -138,24 +185,30 @@ export function startDocuments({ library, append, remove }) {
 
   /** Focus a document's row, or the next one if it was removed. */
   function focusNear(name) {
-    const names = [...list.children].map((child) => child.dataset.name);
-    const near = names.find((other) => other >= name) ?? names.at(-1);
-    const item = [...list.children].find((child) => child.dataset.name === near);
-    (item?.querySelector(".document") ?? byId("files")).focus();
+    const items = [...list.children].filter((child) => child.dataset.name !== undefined);
+    const near = items.find((child) => child.dataset.name >= name) ?? items.at(-1);
+    (near?.querySelector(".document") ?? byId("files")).focus();
   }
 
-  filter.addEventListener("input", () => {
+  function changed() {
     rows = ROWS;
     draw();
     clearTimeout(timer);
     timer = setTimeout(look, PAUSE);
+  }
+
+  filter.addEventListener("input", changed);
+  for (const select of [folder, tag, order]) select.addEventListener("change", changed);
+  byId("chosen-all").addEventListener("click", () => {
+    choice.set(matching().map(({ name }) => name), true);
+    draw();
   });
   more.addEventListener("click", () =>
     working(more, problem, async () => {
       rows += ROWS;
       if (library.next !== null && rows > library.shown.length) await library.more();
       draw();
-      say(byId("library-said"), { message: `${count(list.children.length)} documents are shown.` });
+      say(byId("library-said"), { message: `${count(Math.min(rows, matching().length))} documents are shown.` });
     }),
   );
   library.addEventListener("change", draw);
@@ -165,4 +218,17 @@ export function startDocuments({ library, append, remove }) {
   }, 30_000);
 
   return { focusNear, show };
+}
+
+/** The options of a select, whose value stays if it is still there; one without a choice is not shown. */
+function fill(select, all, counts, after = "") {
+  const { value } = select;
+  const options = [...counts].map(([key, number]) => new Option(`${key}${after} (${count(number)})`, key));
+  select.replaceChildren(new Option(all, ""), ...options);
+  select.value = counts.has(value) ? value : "";
+  select.hidden = !counts.size;
+}
+
+function compare(one, other) {
+  return one < other ? -1 : Number(one > other);
 }

@@ -37,10 +37,11 @@ export function words(tokens) {
   return `about ${counted(Math.max(1, Math.round(about / unit) * unit), "word")}`;
 }
 
-/** A date as people write it: "2026-05-03" → "3 May 2026". */
+/** A date as people write it: "2026-05-03" and "2026-05-03T14:05:00+00:00" → "3 May 2026". */
 export function written(date) {
-  const moment = new Date(`${date}T00:00:00Z`);
-  if (!/^\d{4}-\d\d-\d\d$/.test(date) || Number.isNaN(moment.getTime())) return date;
+  const [day] = /^\d{4}-\d\d-\d\d(?=T|$)/.exec(date) ?? [date];
+  const moment = new Date(`${day}T00:00:00Z`);
+  if (Number.isNaN(moment.getTime())) return date;
   return moment.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 }
 
@@ -54,13 +55,6 @@ export function wholePercent(share) {
   const hundredths = Math.round(share * 100);
   if (hundredths >= 100) return "> 99 %";
   return hundredths < 1 ? "< 1 %" : `${hundredths} %`;
-}
-
-/** A probability in a word. */
-export function likelihood(share) {
-  if (share >= 0.8) return "Very likely";
-  if (share >= 0.5) return "Likely";
-  return share >= 0.25 ? "Possible" : "Unsure";
 }
 
 // Ages below this many seconds are shown in this unit, which has this many seconds.

@@ -11,9 +11,11 @@ export class QuestionHistory {
     return this.#questions;
   }
 
-  add({ question, document }) {
-    const isOther = (each) => each.question !== question || each.document !== document;
-    this.#questions = [{ question, document }, ...this.#questions.filter(isOther)].slice(0, MOST);
+  /** Remember a question, and where it was asked: as the address has it. */
+  add({ question, document = "", chosen = "" }) {
+    const asked = { question, document, chosen };
+    const isOther = (each) => JSON.stringify(each) !== JSON.stringify(asked);
+    this.#questions = [asked, ...this.#questions.filter(isOther)].slice(0, MOST);
     this.#keep();
   }
 
@@ -36,7 +38,7 @@ export class QuestionHistory {
 function kept() {
   try {
     const found = JSON.parse(localStorage.getItem(KEY)) ?? [];
-    const isQuestion = (each) => typeof each?.question === "string" && typeof each.document === "string";
+    const isQuestion = (each) => [each?.question, each?.document, each?.chosen].every((value) => typeof value === "string");
     return Array.isArray(found) ? found.filter(isQuestion) : [];
   } catch {
     return [];

@@ -4,6 +4,8 @@ import { listDocuments } from "./server.js";
 
 // As many as the server lists at once.
 const PAGE = 1_000;
+// As many as are loaded to be sorted; of more, the first by name.
+const MOST = 20_000;
 // Names that are offered while one types.
 const MATCHES = 50;
 
@@ -49,6 +51,17 @@ export class Library extends EventTarget {
     this.#take(await listDocuments(this.next, PAGE), this.documents);
   }
 
+  /** Load what is left, unless that is a great many; views draw once, at the end. */
+  async all() {
+    let [documents, next] = [this.documents, this.next];
+    if (next === null) return;
+    while (next !== null && documents.length < Math.min(this.total, MOST)) {
+      const page = await listDocuments(next, PAGE);
+      [documents, next] = [[...documents, ...page.documents], page.next ?? null];
+    }
+    this.#take({ documents, next, total: this.total }, []);
+  }
+
   /** At most `limit` documents whose name or title contains these letters; not all of them may be loaded here. */
   async matching(letters, limit = MATCHES) {
     const wanted = letters.trim().toLowerCase();
@@ -69,18 +82,21 @@ export class Library extends EventTarget {
     this.#changed();
   }
 
-  /** Hide a document that is being deleted, or show it again. */
-  hide(name, isLeaving) {
-    if (isLeaving) this.leaving.add(name);
-    else this.leaving.delete(name);
+  /** Hide documents that are being deleted, or show them again. */
+  hide(names, areLeaving) {
+    for (const name of names) {
+      if (areLeaving) this.leaving.add(name);
+      else this.leaving.delete(name);
+    }
     this.#changed();
   }
 
-  /** Remove a document. */
-  drop(gone) {
-    this.documents = this.documents.filter(({ name }) => name !== gone);
-    this.total -= 1;
-    this.hide(gone, false);
+  /** Remove documents. */
+  drop(names) {
+    const gone = new Set(names);
+    this.documents = this.documents.filter(({ name }) => !gone.has(name));
+    this.total -= gone.size;
+    this.hide(names, false);
   }
 
   #take({ documents, next, total }, before) {

@@ -9,21 +9,23 @@ import { startDocuments } from "./documents.js";
 import { byId, say } from "./elements.js";
 import { words } from "./figures.js";
 import { Library } from "./library.js";
+import { startLook } from "./look.js";
 import { go, startRoutes } from "./routes.js";
-import { showDocument } from "./server.js";
+import { showDocument, status } from "./server.js";
 import { startUploads } from "./uploads.js";
 
 const library = new Library();
 const append = startAppending({ appended });
 const deletions = startDeletions({ leaving, back, gone, failed });
-const asking = startAsking({ library });
+const look = startLook();
+const asking = startAsking({ library, look: look.value });
 const documents = startDocuments({ library, append, remove: deletions.start });
 const one = startDocument({ library, append, remove: deletions.start });
-const pasting = startPasting({ added, appended, before: deletions.cancel });
+const pasting = startPasting({ added, appended, before: deletions.keep });
 startUploads({
   started: () => go("documents"),
   added: async (name) => {
-    deletions.cancel(name);
+    deletions.keep(name);
     library.put(await showDocument(name));
   },
 });
@@ -37,8 +39,11 @@ addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest?.("input, textarea, select, dialog")) return;
   event.preventDefault();
-  if (byId("view-ask").hidden) go("ask", {});
-  setTimeout(() => byId("question").focus());
+  const focus = () => byId("question").focus();
+  if (location.hash.startsWith("#document")) {
+    addEventListener("hashchange", focus, { once: true });
+    go("ask", {});
+  } else focus();
 });
 byId("skip").addEventListener("click", () => setTimeout(() => byId("question").focus()));
 
@@ -49,7 +54,7 @@ function shown(view, values, before) {
     if (before === null && !values.question && matchMedia("(hover: hover)").matches) byId("question").focus({ preventScroll: true });
   }
   if (view === "documents") {
-    documents.show();
+    showStatus();
     if (values.paste) pasting.open(true);
   }
   if (view === "document") one.show(values, before);
@@ -59,10 +64,19 @@ async function load() {
   say(byId("library-problem"), null);
   try {
     await library.ready();
-    await documents.show();
+    await showStatus();
   } catch (problem) {
     for (const line of ["library-problem", "ask-problem"]) say(byId(line), problem);
   }
+}
+
+/** Show the figures of the library, whether it can be changed, and what its reader can do. */
+async function showStatus() {
+  const figures = await status().catch(() => ({}));
+  document.body.classList.toggle("read-only", Boolean(figures.read_only));
+  look.show(figures);
+  const isListed = library.isLoaded && !byId("view-documents").hidden;
+  await documents.show(figures, isListed).catch(failed);
 }
 
 /** Load everything again, for example with another token. */
@@ -84,18 +98,18 @@ function appended(document) {
   if (!byId("view-document").hidden) go("document", { name: document.name });
 }
 
-function leaving(name) {
-  library.hide(name, true);
-  documents.focusNear(name);
+function leaving(names) {
+  library.hide(names, true);
+  documents.focusNear(names[0]);
 }
 
-function back(name) {
-  library.hide(name, false);
-  documents.focusNear(name);
+function back(names) {
+  library.hide(names, false);
+  documents.focusNear(names[0]);
 }
 
-function gone(name) {
-  library.drop(name);
+function gone(names) {
+  library.drop(names);
 }
 
 function failed(problem) {

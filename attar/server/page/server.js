@@ -1,6 +1,10 @@
 // The HTTP API as functions; errors are one line in plain words.
 
 const TOKEN = "attar.token";
+// Answers to a question.
+const TOP = 8;
+// Documents that one request changes, at most.
+const MOST = 500;
 // Milliseconds between the first and the last looks at a job.
 const FIRST_LOOK = 100;
 const LAST_LOOK = 1_000;
@@ -38,8 +42,9 @@ export async function showDocument(name) {
 }
 
 /** Add a document; another text of that name is refused with 409 unless this one may `replace` it. */
-export async function putDocument(name, text, replace) {
-  return finished(await call("PUT", pathOf(name), { text, replace }));
+export async function putDocument(name, text, replace, tags = []) {
+  const labels = tags.length ? { tags } : {};
+  return finished(await call("PUT", pathOf(name), { text, replace, ...labels }));
 }
 
 export async function appendTo(name, text) {
@@ -66,9 +71,34 @@ export function cancelJob(id) {
   return call("DELETE", `v1/jobs/${id}`);
 }
 
-/** Remove a document; `leaving` lets the request outlive the page. */
-export async function removeDocument(name, leaving = false) {
-  return call("DELETE", pathOf(name), undefined, { keepalive: leaving });
+/** Remove documents, also if another client has removed some; `leaving` lets the requests outlive the page. */
+export async function removeDocuments(names, leaving = false) {
+  const options = { keepalive: leaving };
+  for (const part of partsOf(names)) {
+    try {
+      if (part.length > 1) {
+        await call("POST", "v1/remove", { documents: part }, options);
+        continue;
+      }
+    } catch (problem) {
+      if (problem.status !== 404) throw problem;
+    }
+    for (const name of part) {
+      await call("DELETE", pathOf(name), undefined, options).catch((problem) => {
+        if (problem.status !== 404) throw problem;
+      });
+    }
+  }
+}
+
+/** Give documents tags, and take others away. */
+export async function tagDocuments(names, add, remove) {
+  for (const documents of partsOf(names)) await call("POST", "v1/tag", { documents, add, remove });
+}
+
+/** Lists as short as a server takes. */
+function partsOf(names) {
+  return Array.from({ length: Math.ceil(names.length / MOST) }, (_, at) => names.slice(at * MOST, (at + 1) * MOST));
 }
 
 /** The answers to many questions to all documents. */
@@ -76,14 +106,15 @@ export async function askMany(questions) {
   return (await call("POST", "v1/ask", { questions, top: 1 })).results;
 }
 
-/** Answers from one document, or from all if it is null. */
-export function ask(question, document, top = 8) {
-  return call("POST", "v1/ask", document === null ? { question, top } : { document, question, top });
+/** Answers from one document, from a subset, or from all if both are null; `look` sentences are read again. */
+export function ask(question, { document, within }, look) {
+  const given = Object.entries({ document, within, look }).filter(([, value]) => value !== null);
+  return call("POST", "v1/ask", { question, top: TOP, ...Object.fromEntries(given) });
 }
 
-/** The documents that a search finds, each with its best sentences. */
-export async function search(query) {
-  return (await call("POST", "v1/search", { query })).hits;
+/** The documents that a search finds, all or of a subset, each with its best sentences. */
+export async function search(query, within) {
+  return (await call("POST", "v1/search", within ? { query, within } : { query })).hits;
 }
 
 /** Sizes of the library, and what the server is doing; a 401 does not open the dialog, as nobody clicked. */
@@ -92,13 +123,14 @@ export function status() {
 }
 
 /** Send a file, which becomes a job: `sent(share)` is called as it goes, `told(job)` while the server reads it. */
-export async function sendFile(file, replace, sent, told) {
-  return (await finished(await sendBytes(file, replace, sent), told)).changes ?? [];
+export async function sendFile(file, { name, tags, replace }, sent, told) {
+  const query = new URLSearchParams({ name, replace: replace ? 1 : 0 });
+  for (const tag of tags) query.append("tag", tag);
+  return (await finished(await sendBytes(file, query, sent), told)).changes ?? [];
 }
 
 // Not by `fetch`, which tells nothing about its progress.
-function sendBytes(file, replace, sent) {
-  const query = new URLSearchParams({ name: file.name, replace: replace ? 1 : 0 });
+function sendBytes(file, query, sent) {
   const request = new XMLHttpRequest();
   request.open("POST", new URL(`v1/files?${query}`, document.baseURI));
   request.setRequestHeader("Content-Type", "application/octet-stream");

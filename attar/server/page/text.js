@@ -1,6 +1,7 @@
 // A document's text as a person reads it: headings, tables and paragraphs, with the phrase of an answer marked.
 
 import { element } from "./elements.js";
+import { belongs, rowOf, tableOf } from "./tables.js";
 
 const PARAGRAPH_END = /\n[ \t\r]*\n\s*/g;
 // A line that was broken because it was full, and goes on.
@@ -22,12 +23,23 @@ export function textBlocks(text, from, to, start, end) {
     return [flowing.slice(at, low), element("mark", {}, flowing.slice(low, high)), flowing.slice(high, until)];
   };
   const made = [];
+  // Paragraphs that are rows of one table.
+  let rows = [];
+  const endTable = () => {
+    const isTable = rows.length > 1 || rows[0]?.cells.size > 1;
+    made.push(...(isTable ? [tableOf(rows, piece)] : rows.map(({ range }) => element("p", {}, ...piece(...range)))));
+    rows = [];
+  };
   let at = from;
   for (const gap of [...flowing.slice(from, to).matchAll(PARAGRAPH_END), null]) {
     const until = gap === null ? to : from + gap.index;
-    if (until > at) made.push(block(flowing, at, until, piece, gap !== null));
+    const row = rowOf(flowing.slice(at, until).trimEnd(), at);
+    if (row === null || (rows.length && !belongs(row, rows))) endTable();
+    if (row !== null) rows.push({ ...row, range: [at, until] });
+    else if (until > at) made.push(block(flowing, at, until, piece, gap !== null));
     at = gap === null ? to : until + gap[0].length;
   }
+  endTable();
   return made;
 }
 

@@ -1,9 +1,11 @@
 // Files that are chosen, or dropped anywhere on the page: sent one after the other, each with its progress.
 
 import { byId, element } from "./elements.js";
+import { dropped } from "./dropped.js";
 import { bytes, counted, wholePercent } from "./figures.js";
+import { labels } from "./labels.js";
 import { address } from "./routes.js";
-import { Problem, cancelJob, sendFile } from "./server.js";
+import { cancelJob, sendFile } from "./server.js";
 
 /** Start; `started()` is called when files were given, `added(name)` after each new or changed document. */
 export function startUploads({ started, added }) {
@@ -13,15 +15,17 @@ export function startUploads({ started, added }) {
   let done = 0;
   let all = 0;
 
+  /** Send files, which may have a path below a folder that was dropped. */
   function take(files) {
     if (!files.length) return;
     started();
+    const { folder, tags } = labels();
     if (!waiting.length && !isSending) done = all = 0;
     byId("uploads").hidden = false;
-    for (const file of files) {
+    for (const { file, path } of files) {
       const row = makeRow(file);
       list.append(row.item);
-      waiting.push({ file, row, replace: false });
+      waiting.push({ file, row, sent: { name: folder + path, tags, replace: false } });
       all += 1;
     }
     send();
@@ -50,20 +54,19 @@ export function startUploads({ started, added }) {
     tell();
   }
 
-  async function sendOne({ file, row, replace }) {
+  async function sendOne({ file, row, sent }) {
     const { item, bar, state, actions } = row;
     item.className = "sending";
     actions.replaceChildren();
     state.textContent = "Sending";
     try {
-      if (file.isFolder) throw new Problem("This is a folder. Drop the files in it instead.");
       const showShare = (word, share) => {
         bar.value = share;
         state.textContent = share > 0 && share < 1 ? `${word}, ${wholePercent(share)}` : word;
       };
       const changes = await sendFile(
         file,
-        replace,
+        sent,
         (share) => showShare("Sending", share),
         ({ id, state: now, done = 0, total = 0 }) => {
           if (!actions.children.length) actions.append(button("Cancel", () => cancelJob(id)));
@@ -79,15 +82,13 @@ export function startUploads({ started, added }) {
       item.className = "failed";
       actions.replaceChildren();
       state.textContent = fault.message;
-      const again = (replaces) => () => {
+      const again = (replace) => () => {
         all += 1;
-        waiting.push({ file, row, replace: replaces });
+        waiting.push({ file, row, sent: { ...sent, replace } });
         send();
       };
       if (fault.status === 409) actions.append(button("Replace it", again(true)));
-      else if ([0, 401, 503, 504].includes(fault.status) && !file.isFolder) {
-        actions.append(button("Try again", again(replace)));
-      }
+      else if ([0, 401, 503, 504].includes(fault.status)) actions.append(button("Try again", again(sent.replace)));
     }
     byId("library-said").textContent = `${file.name}: ${state.textContent}`;
   }
@@ -104,7 +105,7 @@ export function startUploads({ started, added }) {
 
   input.addEventListener("change", () => {
     // A copy: the list of files empties with the value, so that the same file can be chosen again.
-    take([...input.files]);
+    take([...input.files].map((file) => ({ file, path: file.name })));
     input.value = "";
   });
   byId("welcome-files").addEventListener("click", () => input.click());
@@ -123,18 +124,12 @@ export function startUploads({ started, added }) {
   addEventListener("dragleave", (event) => {
     overlay.hidden = event.relatedTarget === null ? true : overlay.hidden;
   });
-  addEventListener("drop", (event) => {
+  addEventListener("drop", async (event) => {
     overlay.hidden = true;
     if (!carriesFiles(event)) return;
     event.preventDefault();
-    take(dropped(event.dataTransfer));
+    take(await dropped(event.dataTransfer));
   });
-}
-
-/** The files of a drop; a folder has a name only. */
-function dropped({ items, files }) {
-  const folders = [...items].filter((item) => item.kind === "file").map((item) => item.webkitGetAsEntry?.()?.isDirectory);
-  return [...files].map((file, at) => (folders[at] ? { name: file.name, size: 0, isFolder: true } : file));
 }
 
 function summary(changes) {

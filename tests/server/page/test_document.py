@@ -108,6 +108,28 @@ def test_headings_and_tables_are_shown_as_such_and_a_phrase_in_them_is_marked(se
     expect(body.locator("mark")).to_have_text("90 euros")
 
 
+def test_the_rows_of_a_table_are_shown_as_one_and_a_phrase_in_them_is_marked(server, open_page):
+    text = (
+        "Prices\n\nThe price of Rope, 5 m is 12.50. The length of Rope, 5 m is 5.\n\n"
+        "The price of Anchor is 90. The colour of Anchor is red.\n\nThe price of Buoy is 7.\n\n"
+        "The owner of the yard is Ann Lee.\n\nThe end of it."
+    )
+    server.put("prices", text)
+    at = text.index("90")
+    page = open_page(server, f"/#document?name=prices&start={at}&end={at + 2}")
+    body = page.locator("#document-text")
+    expect(body.locator("tr")).to_have_count(4)
+    rows = [row.locator("th, td").all_text_contents() for row in body.locator("tr").all()]
+    assert rows == [
+        ["", "Price", "Length", "Colour"],
+        ["Rope, 5 m", "12.50", "5", ""],
+        ["Anchor", "90", "", "red"],
+        ["Buoy", "7", "", ""],
+    ]
+    expect(body.locator("mark")).to_have_text("90")
+    expect(body.locator("p")).to_have_text(["The owner of the yard is Ann Lee.", "The end of it."])
+
+
 def test_the_text_can_be_saved(server, open_page):
     server.put("letters/1", "Ann left.")
     page = open_page(server, "/#document?name=letters%2F1")

@@ -99,6 +99,40 @@ def test_files_may_be_dropped_anywhere_in_any_view(page, server):
     expect(names(page)).to_have_text(["story 0", "story 1"])
 
 
+def test_files_and_texts_get_a_folder_and_tags(empty, server):
+    empty.get_by_label("Into the folder").fill("/2026/may/")
+    empty.get_by_label("With the tags").fill("post, new, post")
+    empty.locator("#files").set_input_files(file("spring.txt", TEXT))
+    expect(states(empty)).to_have_text(["Added"])
+    paste(empty, "winter", OTHER)
+    expect(names(empty)).to_have_text(["spring", "winter"])
+    listed = server.call("GET", "documents")["documents"]
+    assert [(each["name"], each["tags"]) for each in listed] == [
+        ("2026/may/spring", ["post", "new"]),
+        ("2026/may/winter", ["post", "new"]),
+    ]
+    expect(empty.locator("#document-list .folder")).to_have_text("2026/may/")
+    expect(empty.locator("#document-list .tag").first).to_have_text("post")
+
+
+def test_a_dropped_folder_gives_its_files_with_their_paths(empty):
+    paths = empty.evaluate(
+        """async () => {
+          const file = (path) => ({ name: path.split("/").at(-1), fullPath: `/${path}`, isDirectory: false,
+            file: (found) => found(new File(["x"], path)) });
+          const folder = (name, ...entries) => ({ name, isDirectory: true,
+            createReader: () => ({ readEntries: (found) => found(entries.splice(0, 2)) }) });
+          const top = folder("a", file("a/2.txt"), file("a/.DS_Store"), file("a/~$2.docx"),
+            folder("b", file("a/b/1.txt")), file("a/Thumbs.db"));
+          const items = [top, null].map((entry) => ({ kind: "file", webkitGetAsEntry: () => entry }));
+          const { dropped } = await import("/dropped.js");
+          const found = await dropped({ items, files: [new File([], "a"), new File([], "3.txt")] });
+          return found.map(({ path }) => path);
+        }"""
+    )
+    assert paths == ["a/2.txt", "a/b/1.txt", "3.txt"]
+
+
 def test_a_file_that_cannot_be_read_says_why_and_the_others_are_added(empty, server):
     photo = bytes(range(256)) * 8
     files = [file("photo.gif", photo), file("blank.txt", " \n"), file("winter.txt", OTHER)]
@@ -135,6 +169,35 @@ def test_a_long_file_shows_its_progress_and_can_be_cancelled(empty, server):
     empty.get_by_role("button", name="Cancel").click()
     expect(states(empty)).to_have_text("Cancelled.")
     assert server.names() == []
+
+
+def test_a_long_file_runs_to_its_end_with_progress_while_others_ask(empty, server):
+    """As one of 4 MB does, in some minutes."""
+    server.put("letter", "The rent is 740 euros a month.")
+    empty.evaluate(
+        """() => {
+          window.seen = new Set();
+          const list = document.getElementById("upload-list");
+          new MutationObserver(() => seen.add(list.querySelector(".state")?.textContent))
+            .observe(list, { subtree: true, childList: true, characterData: true });
+        }"""
+    )
+    text = " ".join(f"{number}. {TEXT}" for number in range(500))
+    empty.locator("#files").set_input_files(file("long.txt", text))
+    expect(states(empty)).to_have_text(re.compile(r"Reading, \d+ %"), timeout=120_000)
+    waited = []
+    while states(empty).text_content().startswith("Reading"):
+        began = time.monotonic()
+        answers = server.call("POST", "ask", {"question": "How much is the rent?"})["answers"]
+        waited.append(time.monotonic() - began)
+        assert "740" in answers[0]["text"]
+        empty.wait_for_timeout(200)
+    expect(states(empty)).to_have_text("Added")
+    assert len(waited) > 3
+    assert sorted(waited)[len(waited) // 2] < 2  # not behind the text, whose reading takes much longer
+    seen = [text for text in empty.evaluate("[...seen]") if text and text.startswith("Reading, ")]
+    assert len(seen) > 3
+    assert server.names() == ["letter", "long"]
 
 
 def test_a_file_that_is_too_large_is_refused_in_plain_words(empty):

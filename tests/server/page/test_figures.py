@@ -28,10 +28,6 @@ def test_numbers_are_formatted_with_units(script):
         ("wholePercent", 0.624, "62 %"),
         ("wholePercent", 0.996, "> 99 %"),
         ("wholePercent", 0.001, "< 1 %"),
-        ("likelihood", 0.8, "Very likely"),
-        ("likelihood", 0.5, "Likely"),
-        ("likelihood", 0.25, "Possible"),
-        ("likelihood", 0.24, "Unsure"),
     ]
     assert [script("figures", name, value) for name, value, _ in figures] == [said for *_, said in figures]
 

@@ -1,0 +1,181 @@
+"""Every command where only the required packages are installed: it works, or says in one line which extra it needs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from attar.cli.main import make_app
+from benchmarks.document_files import pdf_of
+from benchmarks.stories import tell_stories
+
+from .conftest import Ran, assert_one_line, run_here
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+ROOT = Path(__file__).resolve().parents[2]
+# Python imports this before anything else: packages that are not required cannot be imported.
+SITE = """
+import sys
+from importlib.machinery import PathFinder
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in {absent!r} else PathFinder.find_spec(name, path, target)
+
+sys.meta_path = [Finder if finder is PathFinder else finder for finder in sys.meta_path]
+"""
+QUESTIONS = [
+    *[{"question": "Where does Ann live?", "answers": [{"text": "Leeds", "answer_start": 13}]}] * 60,
+    *[{"question": "Where does Bob live?", "answers": []}] * 20,
+]
+TINY = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)
+# The arguments of each command, and the extra that it needs. {S} is a library, {squad} a file of questions.
+COMMANDS: dict[str, list[tuple[str, str | None]]] = {
+    "add": [
+        ("{S} stories --reader {reader}", None),
+        ("{S} letter.pdf --reader {reader}", "documents"),
+        ("{S} rows.parquet --reader {reader}", "parquet"),
+        ("{S} stories --ray", "ray"),
+    ],
+    "append": [("{S} story0 stories/story1.txt --reader {reader}", None)],
+    "ask": [('{S} "Who left?" --reader {reader}', None)],
+    "search": [("{S} river --reader {reader}", None)],
+    "verify": [("{S} {quote} --reader {reader}", None)],
+    "merge": [("{S} both story0 story1", None)],
+    "remove": [("{S} story0", None)],
+    "tag": [("{S} story0 --add read", None)],
+    "list": [("{S}", None)],
+    "show": [("{S} story0", None)],
+    "reread": [("{S} --reader {reader}", None)],
+    "serve": [("{S} --port 0", "server"), ("{S} --ray", "server")],
+    "mcp": [("{S}", "mcp")],
+    "export": [("{S} all.parquet", "parquet")],
+    "import": [("{S} all.parquet", "parquet")],
+    "shard": [("{S} --into 2 --out shards", None)],
+    "train-questions": [("{squad} --init {reader} --out tuned --calibrate-only", None)],
+    "evaluate-questions": [("{squad} --reader {reader}", None)],
+    "bench": [("--quick --size 8 --device cpu", None)],
+    "store check": [("{S}", None)],
+    "store repair": [("{S}", None)],
+    "store compact": [("{S}", None)],
+    "store stats": [("{S}", None)],
+    "store refit": [("{S} --reader {reader}", None)],
+    "paper build": [("stories --out set", "parquet")],
+    "paper train": [("-d {fresh} -o network", "parquet")],
+    "paper evaluate": [("{network} -d {set}", "parquet")],
+    "paper compare": [("-d {fresh} -o compared", "plots")],
+    "paper recall": [("--sizes 8 --lengths 4 --steps 2 --out recall", "plots")],
+    "paper table1": [("--quick --size 8 --device cpu --plot table.png", "plots")],
+}
+CASES = [(name, arguments, extra) for name, each in COMMANDS.items() for arguments, extra in each]
+
+
+def required() -> set[str]:
+    """The distributions that `pip install attar` brings, with those that they need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    waiting, found = list(project["dependencies"]), set()
+    while waiting:
+        name = re.match(r"[\w.-]+", waiting.pop())[0].lower().replace("_", "-")
+        if name in found:
+            continue
+        try:
+            needed = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # for another platform
+            continue
+        found.add(name)
+        waiting += [line for line in needed if "extra ==" not in line]
+    return found
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH that hides all other packages."""
+    kept = required()
+    absent = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if not kept & {owner.lower().replace("_", "-") for owner in owners} and module != "attar"
+    }
+    assert {"starlette", "pyarrow", "pypdf", "mcp", "ray", "faiss", "matplotlib", "numba"} <= absent
+    assert not {"torch", "numpy", "typer", "lmdb", "tokenizers"} & absent
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(SITE.format(absent=absent))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A set of cloze questions and a network, made where pyarrow is installed."""
+    folder = tmp_path_factory.mktemp("experiment")
+    (folder / "texts").mkdir()
+    stories = [story.text for story in tell_stories(3, 36)]
+    for number in range(6):
+        (folder / "texts" / f"{number}.txt").write_text("\n\n".join(stories[number * 6 : number * 6 + 6]))
+    made = {name: folder / name for name in ("set", "network", "fresh")}
+    built = ("build", folder / "texts", "--window", 150, "--entities", 20, "--out")
+    trained = ("train", "-d", made["set"], "-o", made["network"], *TINY)
+    for arguments in ((*built, made["set"]), trained, (*built, made["fresh"])):
+        assert run_here("paper", *arguments).returncode == 0
+    return made
+
+
+@pytest.fixture
+def run_without(place: Path, reader: Path, without_extras: Path, experiment: dict[str, Path], attar):
+    """A command in a folder with stories, files and a library, in a process without the extras."""
+    (place / "letter.pdf").write_bytes(pdf_of(["Ann left."]))
+    (place / "rows.parquet").write_bytes(b"PAR1")
+    article = {"title": "one", "paragraphs": [{"context": "Ann lives in Leeds.", "qas": QUESTIONS}]}
+    (place / "squad.json").write_text(json.dumps({"data": [article]}))
+    assert attar("add", "S", "stories")[0] == 0
+    quote = f'"{" ".join((place / "stories" / "story0.txt").read_text().split()[:6])}"'
+
+    def run(name: str, arguments: str) -> Ran:
+        written = arguments.format(S="S", squad="squad.json", reader=reader, quote=quote, **experiment)
+        words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', written)]
+        path = os.pathsep.join([str(without_extras), str(ROOT)])
+        environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        command = [sys.executable, "-m", "attar", *name.split(), *words]
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=240, env=environment
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+    return run
+
+
+def commands(command, name: str = "") -> list[str]:
+    below = getattr(command, "commands", None)
+    if not below:
+        return [name]
+    return [each for word, part in below.items() for each in commands(part, f"{name} {word}".strip())]
+
+
+def test_the_list_has_every_command():
+    # The demo is tried below, where it has time.
+    assert {*commands(typer.main.get_command(make_app()))} - {"demo"} == {*COMMANDS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arguments", "extra"), CASES, ids=[f"{name} {extra or 'works'}" for name, _, extra in CASES]
+)
+def test_a_command_works_or_names_the_extra_that_it_needs(run_without, name, arguments, extra):
+    ran = run_without(name, arguments)
+    assert "Traceback" not in ran.stderr
+    if extra is None:
+        assert ran.returncode == 0, ran.stderr
+    else:
+        assert_one_line(ran, f"pip install '.[{extra}]'")
+
+
+@pytest.mark.nightly
+def test_the_demo_needs_no_extra(run_without):
+    assert run_without("demo", "").returncode == 0

@@ -1,0 +1,172 @@
+"""The list of documents: folders, tags and order, and several documents asked, searched, tagged or deleted at once."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.server.page.conftest import Server, keep_only
+
+pytestmark = pytest.mark.nightly
+
+RENTS = {
+    "flats/north": "The rent of the north flat is 740 euros a month.",
+    "flats/old/attic": "The rent of the attic is 310 euros a month.",
+    "garage": "The rent of the garage is 85 euros a month. It has room for one car and two bicycles.",
+}
+
+
+@pytest.fixture
+def rented(running_server: Server) -> Server:
+    """A server whose library has three documents in two folders, without tags."""
+    return keep_only(keep_only(running_server, {}), RENTS)
+
+
+@pytest.fixture
+def listed(rented: Server, open_page: Any) -> Any:
+    page = open_page(rented, "/#documents")
+    expect(names(page)).to_have_text(["garage", "north", "attic"])
+    return page
+
+
+def names(page: Any) -> Any:
+    return page.locator("#document-list .name")
+
+
+def choose(page: Any, *documents: str) -> None:
+    for name in documents:
+        page.get_by_label(f"Choose {name}", exact=True).check()
+
+
+def ask(page: Any, question: str) -> None:
+    page.get_by_label("Question", exact=True).fill(question)
+    page.keyboard.press("Enter")
+
+
+def tags(server: Server) -> dict[str, list[str]]:
+    return {each["name"]: each["tags"] for each in server.call("GET", "documents")["documents"]}
+
+
+def test_folders_are_headings_and_can_be_chosen(listed):
+    expect(listed.locator("#document-list .folder")).to_have_text(["flats/", "flats/old/"])
+    listed.get_by_role("button", name="flats/", exact=True).click()
+    expect(names(listed)).to_have_text(["north", "attic"])
+    expect(listed.get_by_label("Folder", exact=True)).to_have_value("flats")
+    listed.locator("#folder").select_option("")
+    expect(names(listed)).to_have_count(3)
+
+
+def test_the_list_is_put_in_order(listed):
+    listed.get_by_label("Order").select_option("Longest first")
+    expect(names(listed)).to_have_text(["garage", "flats/north", "flats/old/attic"])
+    expect(listed.locator("#document-list .folder")).to_have_count(0)
+    listed.get_by_label("Order").select_option("Newest first")
+    expect(names(listed).first).to_have_text("garage")
+
+
+def test_chosen_documents_are_asked_and_no_others(listed):
+    choose(listed, "flats/old/attic", "garage")
+    expect(listed.locator("#chosen-line")).to_have_text("2 chosen")
+    listed.get_by_role("button", name="Ask these").click()
+    expect(listed.get_by_label("Where to look")).to_have_value("2 documents")
+    ask(listed, "How much is the rent of the north flat?")
+    expect(listed.locator("#answered")).to_be_visible()
+    expect(listed.locator("#answered .source .name").first).to_be_visible()
+    assert "flats/north" not in listed.locator("#answered .source .name").all_text_contents()
+    expect(listed.locator("#history-list button")).to_contain_text("in some documents")
+    listed.reload()
+    expect(listed.get_by_label("Where to look")).to_have_value("2 documents")
+    listed.get_by_role("button", name="Ask all documents").click()
+    ask(listed, "How much is the rent of the north flat?")
+    expect(listed.locator("#best .phrase")).to_contain_text("740")
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), [("flats/old/", "310"), ("#cheap", "85")], ids=["folder", "tag"]
+)
+def test_a_folder_or_a_tag_is_asked(rented, open_page, typed, answer):
+    rented.call("POST", "tag", {"documents": ["garage"], "add": ["cheap"]})
+    page = open_page(rented)
+    page.get_by_label("Where to look").fill(typed)
+    expect(page.locator("#scope-names option").first).to_have_attribute("value", typed)
+    ask(page, "How much is the rent?")
+    expect(page.locator("#best .phrase")).to_contain_text(answer)
+    page.get_by_label("Where to look").fill("#none")
+    ask(page, "How much is it?")
+    expect(page.locator("#ask-problem")).to_contain_text("No document has the tag 'none'.")
+
+
+def test_texts_of_chosen_documents_are_searched(listed):
+    choose(listed, "flats/north", "flats/old/attic")
+    with listed.expect_request("**/v1/search") as sent:
+        listed.get_by_label("Search documents").fill("rent of the")
+    assert sent.value.post_data_json["within"] == {"names": ["flats/north", "flats/old/attic"]}
+    expect(listed.locator("#passage-list .name").first).to_be_visible()
+    assert "garage" not in listed.locator("#passage-list .name").all_text_contents()
+
+
+def test_chosen_documents_are_tagged_together(listed, rented):
+    choose(listed, "flats/north", "garage")
+    for given, shown in (("let, 2026", ["2026", "let"]), ("let, paid", ["let", "paid"]), ("", [])):
+        listed.get_by_role("button", name="Tags", exact=True).click()
+        listed.get_by_label("Tags, with commas between them").fill(given)
+        listed.get_by_role("button", name="Save", exact=True).click()
+        expect(listed.get_by_role("dialog")).to_be_hidden()
+        now = tags(rented)
+        assert (sorted(now["garage"]), sorted(now["flats/north"]), now["flats/old/attic"]) == (
+            shown,
+            shown,
+            [],
+        )
+        expect(listed.locator("[data-name=garage] .tag")).to_have_count(len(shown))
+    expect(listed.locator("#tag")).to_be_hidden()
+
+
+def test_the_list_of_one_tag(rented, open_page):
+    rented.call("POST", "tag", {"documents": ["garage", "flats/north"], "add": ["let"]})
+    page = open_page(rented, "/#documents")
+    page.get_by_label("Tag", exact=True).select_option("let")
+    expect(names(page)).to_have_text(["garage", "north"])
+
+
+def test_a_refused_tag_is_told_in_the_dialog(listed, rented):
+    choose(listed, "garage")
+    listed.get_by_role("button", name="Tags", exact=True).click()
+    listed.get_by_label("Tags, with commas between them").fill("x" * 101)
+    listed.get_by_role("button", name="Save", exact=True).click()
+    expect(listed.locator("#tags-problem")).to_have_text(
+        "Expected 1 to 100 characters, but got 101. Shorten it."
+    )
+    assert tags(rented)["garage"] == []
+
+
+def test_chosen_documents_are_deleted_together_and_come_back(listed, rented):
+    choose(listed, "flats/north", "garage")
+    listed.get_by_role("button", name="Delete these").click()
+    expect(names(listed)).to_have_text(["attic"])
+    expect(listed.locator(".notice")).to_contain_text("2 documents are being deleted.")
+    expect(listed.locator("#chosen")).to_be_hidden()
+    listed.get_by_role("button", name="Undo").click()
+    expect(names(listed)).to_have_count(3)
+    listed.get_by_role("button", name="Choose all").or_(listed.get_by_label("Choose garage")).first.click()
+    listed.get_by_role("button", name="Choose all").click()
+    expect(listed.locator("#chosen-line")).to_have_text("3 chosen")
+    listed.get_by_role("button", name="Delete these").click()
+    # One that another client has removed meanwhile is as good as deleted.
+    rented.remove("garage")
+    listed.get_by_role("button", name="Delete now").click()
+    expect(listed.locator("#library-facts")).to_have_text(re.compile("^0 documents"))
+    assert rented.names() == []
+
+
+def test_the_choice_fits_a_phone(rented, open_page, picture):
+    page = open_page(
+        rented, "/#documents", viewport={"width": 360, "height": 780}, is_mobile=True, has_touch=True
+    )
+    choose(page, *RENTS)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    picture(page, "chosen-360", whole=False)
+    page.get_by_role("button", name="Ask these").click()
+    expect(page.get_by_role("button", name="Ask", exact=True)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,143 @@
+"""The whole page behind nginx, with the file that ships: add, ask, open, tag and delete below a prefix."""
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from benchmarks.server_rows import serving
+from tests.server.page.conftest import Server
+
+pytestmark = pytest.mark.nightly
+
+SHIPPED = Path(__file__).resolve().parents[3] / "deploy" / "nginx.conf"
+TOKEN = "open-sesame"
+AROUND = """
+daemon off;
+pid {place}/nginx.pid;
+error_log {place}/error.log;
+events {{}}
+http {{
+    access_log off;
+    include /etc/nginx/mime.types;
+    client_body_temp_path {place}/body;
+    proxy_temp_path {place}/proxy;
+    fastcgi_temp_path {place}/fastcgi;
+    uwsgi_temp_path {place}/uwsgi;
+    scgi_temp_path {place}/scgi;
+{site}
+}}
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def shipped_site(place: Path, backend: int, port: int) -> str:
+    """The file that ships, with a certificate of this test, and at ports of this machine."""
+    certificate = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost")
+    files = ("-keyout", place / "key.pem", "-out", place / "cert.pem")
+    subprocess.run(["openssl", "req", *certificate, *files], check=True, capture_output=True)
+    site = SHIPPED.read_text()
+    for written, here in {
+        "127.0.0.1:8000": f"127.0.0.1:{backend}",
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "/etc/ssl/certs/example.org.pem": str(place / "cert.pem"),
+        "/etc/ssl/private/example.org.key": str(place / "key.pem"),
+        "server_name example.org": "server_name localhost",
+    }.items():
+        assert written in site
+        site = site.replace(written, here)
+    return site
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server below /attar/ of nginx."""
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+    if program is None or shutil.which("openssl") is None:
+        pytest.skip("needs nginx and openssl: apt-get install nginx-light openssl")
+    place, port = tmp_path_factory.mktemp("nginx"), free_port()
+    (place / "token").write_text(TOKEN)
+    options = (
+        "--prefix",
+        "/attar",
+        "--forwarded-allow-ips",
+        "127.0.0.1",
+        "--token-file",
+        str(place / "token"),
+    )
+    with serving(place / "library", None, *options) as running:
+        (place / "nginx.conf").write_text(
+            AROUND.format(place=place, site=shipped_site(place, running.port, port))
+        )
+        nginx = subprocess.Popen([program, "-p", str(place), "-c", str(place / "nginx.conf")])
+        try:
+            address = f"https://localhost:{port}/attar"
+            wait_for(f"{address}/healthz")
+            yield Server(address, place / "library")
+        finally:
+            nginx.terminate()
+            nginx.wait(30)
+
+
+def wait_for(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if httpx.get(url, verify=False).is_success:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError("nginx does not answer")
+
+
+def test_the_whole_page_works_behind_the_shipped_proxy(proxied: Server, open_page: Any) -> None:
+    page = open_page(proxied, ignore_https_errors=True)
+    failed: list[str] = []
+    page.on("response", lambda reply: failed.append(reply.url) if reply.status >= 400 else None)
+    dialog = page.get_by_role("dialog", name="Token")
+    dialog.get_by_label("Bearer token").fill(TOKEN)
+    dialog.get_by_role("button", name="Use token").click()
+    expect(page.get_by_role("heading", name="Your library is empty")).to_be_visible()
+    failed.clear()
+    page.get_by_role("tab", name="Documents").click()
+    text = b"Then Ann Lee met Bob Stone in Paris. Bob Stone married Elizabeth Grey in May."
+    page.locator("#files").set_input_files(
+        {"name": "100 % a/b.txt", "mimeType": "text/plain", "buffer": text}
+    )
+    expect(page.locator("#uploads .state")).to_have_text("Added")
+    page.get_by_label(re.compile("Choose .*b")).check()
+    page.get_by_role("button", name="Tags", exact=True).click()
+    page.get_by_label("Tags, with commas between them").fill("new")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#document-list .tag")).to_have_text("new")
+    page.get_by_role("tab", name="Ask").click()
+    page.get_by_label("Question", exact=True).fill("Who married Elizabeth Grey?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#best .phrase")).to_have_text("Bob Stone")
+    page.locator("#best a").click()
+    expect(page.locator("#document-text mark")).to_have_text("Bob Stone")
+    page.get_by_role("tab", name="Documents").click()
+    # A question to all documents is counted, and who may change the library is not told otherwise.
+    expect(page.locator("#library-facts")).to_contain_text(re.compile(r"\d+ questions? answered"))
+    expect(page.locator(".adding")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Delete .*b$")).click()
+    page.get_by_role("button", name="Delete now").click()
+    expect(page.locator("#no-documents")).to_be_visible()
+    page.goto(f"{proxied.address}/docs")
+    expect(page.locator(".operation").first).to_be_visible()
+    assert failed == []
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    assert httpx.get(f"{proxied.address}/metrics", verify=False, headers=headers).status_code == 403
