@@ -58,12 +58,12 @@ QUESTIONS = {
     "letter": {
         "When did they arrive in Trieste?": "Tuesday",
         "How much is the rent?": "740 euros",
-        "Why should the coats be sent before October?": "bora blows hard here",
+        "Why should the coats be sent before October?": "the bora blows hard here",
         "What is the capital of Norway?": "",
     },
     "minutes": {
         "Who is the chairman?": "Mr. Okafor",
-        "Why do they buy a second water tank?": "old one leaks",
+        "Why do they buy a second water tank?": "the old one leaks",
         "What was the balance?": "2,310 pounds",
         "Which firm won the order?": "",
     },

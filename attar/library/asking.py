@@ -18,7 +18,16 @@ from attar.library.copies import distinct_sentences, merged_answers, without_cop
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
 from attar.library.subsets import nothing_in
 from attar.results import ABSENT, Answer, Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
-from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
+from attar.search.ranking import (
+    PHRASES_WEIGHT,
+    RERANKED,
+    TOPIC_WEIGHT,
+    CorpusQuery,
+    RankedDocument,
+    best_of,
+    refined,
+    rerank,
+)
 from attar.search.table import Corpus
 from attar.text.kinds import is_question
 from attar.text.quotes import MOST_WORDS, words_of
@@ -101,19 +110,18 @@ def _look_again(
 def search(
     each_shard: EachShard, query: str, top: int, within: Subset | None = None, passages: bool = False
 ) -> list[Hit]:
-    """The best documents with their best sentences; for a question, ranked again by how well their phrases fit.
-
-    Phrases are trained to answer: they lower the ranking of topics and claims, of which they say nothing.
-    """
+    """The best documents with their best sentences: the first of them ranked again by how well their phrases fit."""
     check_top(top)
     check_asked("query", query)
     (candidates,) = find_candidates(each_shard, [query], max(top, RERANKED), within)
-    first = [document.name for document in candidates[: RERANKED if is_question(query) else 0]]
+    first = [document.name for document in candidates[:RERANKED]]
     (matches,) = _joined(each_shard(lambda shard: [shard.match(query, first)]))
-    sound = [document for document in candidates[: len(first)] if document.name in matches]
-    candidates = sound + candidates[len(first) :]
+    sound = [document for document in candidates[:RERANKED] if document.name in matches]
+    candidates = sound + candidates[RERANKED:]
     order = rerank(
-        [document.score for document in candidates], [matches[document.name] for document in sound]
+        [document.score for document in candidates],
+        [matches[document.name] for document in sound],
+        PHRASES_WEIGHT if is_question(query) else TOPIC_WEIGHT,
     )
     names = [candidates[at].name for at, _ in order[:top]]
     (shown,) = _joined(each_shard(lambda shard: [shard.sentences(query, names, passages)]))

@@ -24,6 +24,8 @@ RERANKED = 20
 # Each of them gets this weight times the probability that the answer is in it, not elsewhere among them; chosen on the
 # same questions.
 PHRASES_WEIGHT = 6.0
+# The same for topics and claims, which phrases are not trained to answer.
+TOPIC_WEIGHT = 1.0
 # Bits after the point that scores have in sums.
 _FRACTION = 16
 # Squares are summed in halves of this many bits: a million of them fit into int64.
@@ -156,7 +158,9 @@ def best_of(shards: Sequence[Sequence[RankedDocument]], count: int) -> list[Rank
     return sorted(documents, key=lambda document: (-document.score, document.key))[:count]
 
 
-def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int, float]]:
+def rerank(
+    scores: Sequence[float], matches: Sequence[float], phrases_weight: float = PHRASES_WEIGHT
+) -> list[tuple[int, float]]:
     """Places and scores, best first: the first `len(matches)` are ranked again, the others stay after them.
 
     Matches are compared as a softmax: of a topic that no phrase answers, they differ by as much as of a question, but
@@ -167,7 +171,7 @@ def rerank(scores: Sequence[float], matches: Sequence[float]) -> list[tuple[int,
     """
     highest = max(matches, default=0.0)
     shares = [math.exp(match - highest) for match in matches]
-    weight = PHRASES_WEIGHT / sum(shares) if shares else 0.0
+    weight = phrases_weight / sum(shares) if shares else 0.0
     again = [(at, scores[at] + weight * share) for at, share in enumerate(shares)]
     again.sort(key=lambda ranked: -ranked[1])
     lowest = again[-1][1] if again else 0.0

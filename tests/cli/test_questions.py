@@ -42,10 +42,11 @@ def test_evaluation_prints_json(attar, squad) -> None:
     assert code == 0
     printed = json.loads(line)
     assert (printed["file"], printed["paragraphs"]) == ("squad.json", "all")
-    (reader,) = printed["rows"]
-    assert reader["questions"] == 4
-    assert reader["document_bytes"] > 0
-    assert 0 <= reader["calibration_error"] <= 1
+    assert [row["name"] for row in printed["rows"]] == ["reader, look 0", "reader, look 1", "reader, look 3"]
+    for row in printed["rows"]:
+        assert row["questions"] == 4
+        assert row["document_bytes"] > 0
+        assert 0 <= row["calibration_error"] <= 1
 
 
 def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> None:

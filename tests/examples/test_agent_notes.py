@@ -12,7 +12,7 @@ ANSWERS = [
     "Joan Bell (“Maria gave Ivan one week, and asked Joan Bell to help him.”)",
     "one week (“Maria gave Ivan one week, and asked Joan Bell to help him.”)",
     "Friday (“Northwind wants the export by Friday.”)",
-    "the export is slow (“Karen Holt said that the export is slow.”)",
+    "slow (“Karen Holt said that the export is slow.”)",
     "not in the notes",
 ]
 

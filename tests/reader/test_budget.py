@@ -92,7 +92,9 @@ def test_the_likeliest_phrases_are_kept_and_their_sentences(reader):
 
 def test_sentences_count_for_their_neighbours_only(reader):
     (query,) = reader.questions.encode(["who wrote a letter to the house?"])
-    query = replace(query, exact=[])  # how rare a word is depends on all sentences
+    query = replace(
+        query, exact=[np.zeros(0, np.int64)] * len(query.exact)
+    )  # how rare a word is depends on all sentences
     full, cut = reader.read(TEXT).phrases, reader.read(TEXT, budget=2_000).phrases
     neighbours = np.array([0.5, 0.25], np.float32)
     alone = query.overlap(full, np.zeros(2, np.float32))

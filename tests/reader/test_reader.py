@@ -257,7 +257,9 @@ class TestAnswers:
                 questions = network.encode_questions(asked, everything, parts.quick() if quick else None)
                 expected = network.score(texts, questions, sentences, valid_spans(sentences, inside))[0]
             (query,) = reader.questions.encode([question])
-            query = replace(query, exact=[])  # not a part of the network
+            query = replace(
+                query, exact=[np.zeros(0, np.int64)] * len(query.exact)
+            )  # not a part of the network
             overlap = query.overlap(index, parts.weight("network.neighbours"))[index.sentences]
             products = encoded.found.vectors @ query.vector * parts.options.size**-0.5
             compared = 0
