@@ -73,6 +73,18 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     incomplete: str = ""
 
 
+class FolderChanges(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What adding a folder did: the documents that were added or unchanged, and the names of those removed.
+
+    `refused` are the errors of files and documents that were not added, `skipped` files of other kinds, with why.
+    """
+
+    changes: list[Change]
+    removed: list[str] = []
+    refused: list[str] = []
+    skipped: list[str] = []
+
+
 class Reread(msgspec.Struct, frozen=True):
     """What `Library.reread` did: the reader that the library has now, its documents, and how many were read."""
 
@@ -95,8 +107,9 @@ class Refit(msgspec.Struct, frozen=True):
 class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 
-    `date` is the document's own, if its file has one. `fault` says why a document cannot be read; then only its name
-    is known. `incomplete` is that of `Change`; `tags` and `metadata` are those that it was added with.
+    `date` is the document's own, if its file has one; `source` is the path of the file that it came from. `fault` says
+    why a document cannot be read; then only its name is known. `incomplete` is that of `Change`; `tags` and `metadata`
+    are those that it was added with.
     """
 
     name: str
@@ -112,6 +125,7 @@ class Document(msgspec.Struct, frozen=True):
     incomplete: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, str] = {}
+    source: str | None = None
 
 
 class DocumentDetails(Document, frozen=True, kw_only=True):

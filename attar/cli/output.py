@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import UnknownDocumentError
+from attar.progress import BYTES
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -158,8 +159,11 @@ class AddingBar:
         self._documents += 1
         self._show()
 
-    def tokens_read(self, what: str, done: int, total: int) -> None:
-        """Set how many tokens of the current batch are done."""
+    def show(self, what: str, done: int, total: int) -> None:
+        """Set how many bytes of the files, or tokens of the current batch, are done."""
+        if what == BYTES:
+            self.files_read(done)
+            return
         self._part = f", {what} {done / max(total, 1):.0%} of {total:,} tokens"
         self._show()
 

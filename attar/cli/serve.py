@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attar.cli import options
-from attar.errors import MissingError, OptionError, install_command
+from attar.errors import MissingError, OptionError, install_command, needs_extra
 from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_tokens, require_token
 
 if TYPE_CHECKING:
@@ -76,6 +76,8 @@ def serve(
     settings = Settings(store=store, hosts=hosts, **given | tokens)
     if ray is None and replicas != "1":
         raise OptionError("--replicas needs --ray")
+    if settings.watch is not None:
+        _check_watched(settings.watch, in_shards=is_sharded(store) or ray is not None)
     # An address in use is reported before a library is created.
     listen(address).close()
     if is_sharded(store) or ray is not None:
@@ -87,6 +89,16 @@ def serve(
     else:
         library.close()
         run(settings, address)
+
+
+def _check_watched(folder: Path, *, in_shards: bool) -> None:
+    """Refuse a folder that cannot be followed before anything is started."""
+    if in_shards:
+        raise OptionError("--watch is for a library without shards", "add files with attar add --ray")
+    if not folder.is_dir():
+        raise OptionError(f"--watch: there is no folder {folder}", "check the path")
+    with needs_extra("--watch", "watch"):
+        import watchfiles  # noqa: F401
 
 
 def _checked_library(settings: Settings) -> "Library":

@@ -105,6 +105,7 @@ def document_of(entry: DocumentEntry | Fault) -> Document:
         incomplete=entry.incomplete or None,
         tags=entry.tags,
         metadata=entry.metadata,
+        source=entry.source or None,
     )
 
 

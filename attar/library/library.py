@@ -1,6 +1,7 @@
 """Library: documents by name, questions in, answers out."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -21,6 +22,7 @@ from attar.library.documents import (
     with_places,
 )
 from attar.library.drafts import Draft
+from attar.library.folders import add_files, file_drafts, follow
 from attar.library.rereading import refit, reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
@@ -35,6 +37,7 @@ from attar.results import (
     Change,
     Document,
     DocumentDetails,
+    FolderChanges,
     Hit,
     Refit,
     Reread,
@@ -191,6 +194,66 @@ class Library:
             if on_change is not None:
                 on_change(change)
         return changes
+
+    def add_file(
+        self,
+        file: str | os.PathLike[str] | bytes,
+        name: str | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
+    ) -> list[Change]:
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents.
+
+        The name tells the kind of file, and names its document. A file that changed may replace its own document. The
+        documents before a refused one are added.
+        """
+        return self.add_many(file_drafts(file, name, tags), replace=replace, progress=progress)
+
+    def add_folder(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        sync: bool = False,
+        on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
+        progress: Progress = ignore_progress,
+    ) -> FolderChanges:
+        """Add the files of a folder and below, as `attar add` does: what is known is skipped, what changed is replaced.
+
+        Files that cannot be read are in the result, and the others are added. With `sync`, documents whose files are
+        gone are removed. `progress` is called with "bytes" of files, and with tokens.
+        """
+        from attar.documents.following import find_in_folder
+
+        return add_files(
+            lambda: self,
+            find_in_folder(folder, allow_empty=sync),
+            tags=tags,
+            replace=replace,
+            sync=sync,
+            on_change=on_change,
+            on_refused=on_refused,
+            progress=progress,
+        )
+
+    def watch(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        on_change: Callable[[Change], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[FolderChanges]:
+        """Follow a folder: bring the library in line with it, as `add_folder(…, sync=True)` does, then each change.
+
+        Yields what was done, at first and after each change; ends when `stop` is set, or with a break. A folder that is
+        gone raises; its documents stay.
+        """
+        return follow(lambda: self, folder, tags=tags, on_change=on_change, stop=stop)
 
     def append(
         self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = ignore_progress

@@ -25,7 +25,7 @@ from attar import wire
 from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
-from attar.results import Change, Document, DocumentDetails, Subset
+from attar.results import Change, Document, DocumentDetails, Subset, check_labels
 from attar.server.costs import check_cost
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
@@ -232,7 +232,9 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
     """Add the documents of files; the ones before a refused one are added. What takes long becomes a job."""
     replace = _query_flag(request, "replace")
     what = body[0].name if len(body) == 1 else f"{len(body)} files"
-    read = partial(service.read_files, body)
+    tags = request.query_params.getlist("tag") or None
+    check_labels(tags or (), {})
+    read = partial(service.read_files, body, tags=tags, source=_source(request, body))
     if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
         drafts = await service.run_slow(read)
         if sum(len(draft.text) for draft in drafts) <= LONG:
@@ -241,6 +243,15 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
             )
         return _accepted(service, what, lambda job: add_drafts(service.library, drafts, replace, job))
     return _accepted(service, what, lambda job: add_drafts(service.library, read(in_job=True), replace, job))
+
+
+def _source(request: Request, files: Sequence[Upload]) -> str:
+    """Where a file comes from, if the client says it: what comes from there again may replace it."""
+    source = request.query_params.get("source", "")
+    if source and len(files) > 1:
+        raise OptionError.expected("source", "one file", f"{len(files):,}", "send them one by one")
+    check_length("source", len(source), wire.MAX_NAME)
+    return source
 
 
 async def list_jobs(service: Service, request: Request) -> wire.JobList:

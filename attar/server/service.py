@@ -177,15 +177,17 @@ class Service:
         """Run work that takes long, on a thread that nothing else waits for."""
         return await self._slow.run(work)
 
-    def read_files(self, files: Sequence[Upload], *, in_job: bool = False) -> list[Draft]:
-        """The documents of files, in order."""
+    def read_files(
+        self, files: Sequence[Upload], *, tags: Sequence[str] | None, source: str, in_job: bool = False
+    ) -> list[Draft]:
+        """The documents of files, in order, with tags; `source` is where the only one comes from."""
         reader, drafts, characters = self._job_files if in_job else self._files, [], 0
         for file in files:
-            for draft in read_upload(reader, file.name, file.data):
+            for draft in read_upload(reader, file.name, file.data, source):
                 characters += len(draft.text)
                 # Of all documents together: an archive of some kilobytes can hold any number of long ones.
                 check_length("texts of the file", characters, self.settings.max_text)
-                drafts.append(draft)
+                drafts.append(draft.labelled(tags, None))
         return drafts
 
     async def stats(self) -> Stats:
