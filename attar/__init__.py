@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attar.reader.reader import Reader
     from attar.results import (
         Answer,
+        AnswerGroup,
         Change,
         Difference,
         Document,
@@ -55,6 +56,7 @@ _MODULES = {
 } | dict.fromkeys(
     (
         "Answer",
+        "AnswerGroup",
         "Change",
         "Difference",
         "Document",
@@ -76,6 +78,7 @@ _MODULES = {
 __all__ = [
     "AccessDeniedError",
     "Answer",
+    "AnswerGroup",
     "AsyncClient",
     "AttarError",
     "BusyError",

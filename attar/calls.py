@@ -16,7 +16,7 @@ import msgspec
 
 from attar import errors, wire
 from attar.errors import AttarError, OptionError, UnavailableError
-from attar.results import Answer, Change, DocumentDetails, Hit, Subset, Verified, paired
+from attar.results import Answer, AnswerGroup, Change, DocumentDetails, Hit, Subset, Verified, paired
 
 # Questions per request; a server takes 1,024 by default.
 _QUESTIONS = 256
@@ -31,7 +31,9 @@ _BY_STATUS: dict[int, type[AttarError]] = {
 }
 
 Reply = TypeVar("Reply")
-_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page, wire.Verification)
+_Partial = TypeVar(
+    "_Partial", wire.Answers, wire.ManyAnswers, wire.AnswerList, wire.Hits, wire.Page, wire.Verification
+)
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,14 @@ def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
         return [result.answers for result in _whole(_decode(wire.ManyAnswers)(reply)).results]
 
     return Call("POST", wire.ASK, read, body)
+
+
+def list_answers(
+    question: str, top: int | None, look: int | None, within: Subset | None
+) -> Call[list[AnswerGroup]]:
+    """Find all places that answer a question."""
+    read, body = _decode(wire.AnswerList), wire.ListAnswers(question, top, look, within)
+    return Call("POST", wire.ANSWERS, lambda reply: _whole(read(reply)).groups, body)
 
 
 def search(query: str, top: int, within: Subset | None, passages: bool) -> Call[list[Hit]]:

@@ -13,7 +13,17 @@ from attar import calls, errors, uploads, wire
 from attar.calls import Call, Reply
 from attar.errors import UnavailableError
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Change, Document, DocumentDetails, FolderChanges, Hit, Subset, Verified
+from attar.results import (
+    Answer,
+    AnswerGroup,
+    Change,
+    Document,
+    DocumentDetails,
+    FolderChanges,
+    Hit,
+    Subset,
+    Verified,
+)
 from attar.uploads import Steps
 
 if TYPE_CHECKING:
@@ -202,6 +212,17 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         return [
             *itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look, within)))
         ]
+
+    def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        """Like `Library.list_answers`."""
+        return self._send(calls.list_answers(question, top, look, within))
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
@@ -431,6 +452,17 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """Like `Library.ask_all_many`; some questions per request, one after the other."""
         parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look, within)]
         return [*itertools.chain.from_iterable(parts)]
+
+    async def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        """Like `Library.list_answers`."""
+        return await self._send(calls.list_answers(question, top, look, within))
 
     async def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False

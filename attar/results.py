@@ -13,6 +13,8 @@ LONGEST_QUESTION = 10_000
 _PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 # The kind of the answer "not in this text".
 ABSENT = "none"
+# The kind of the answer to a question that wants yes or no: the sentence that decides.
+SENTENCE = "sentence"
 
 
 class OtherPlace(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,11 +29,12 @@ class OtherPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A phrase of the document, how likely it is the answer, and where it stands.
 
-    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else).
-    With the kind "none" the text is empty: the answer is not in the document. `quote` is the sentence of the phrase, if
-    the text is kept; `start` and `end` are its characters; `place` is where that is, such as "page 3", if the file had
-    pages, headings or rows. `document` is the name of the document, where all documents were asked; `also` are the
-    other places that say the same.
+    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else); a
+    question that wants yes or no gets the sentences that decide, of the kind "sentence". With the kind "none" the text
+    is empty: the answer is not in the document. `quote` is the sentence of the phrase, if the text is kept; `start` and
+    `end` are its characters; `place` is where that is, such as "page 3", if the file had pages, headings or rows.
+    `document` is the name of the document, where all documents were asked; `also` are the other places that say the
+    same.
 
     >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -51,6 +54,19 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     def absent(self) -> bool:
         """Whether this says that the answer is not in the document."""
         return self.kind == ABSENT
+
+
+class AnswerGroup(msgspec.Struct, frozen=True):
+    """The places of a library that give the same answer, but for case, articles and punctuation; the likeliest first.
+
+    `text` and `kind` are those of the first, `count` is the number of places, `probability` that of all of them.
+    """
+
+    text: str
+    probability: float
+    kind: str
+    count: int
+    places: list[Answer]
 
 
 class Asked(msgspec.Struct, frozen=True):

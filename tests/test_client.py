@@ -20,7 +20,7 @@ RESULT = wire.QuestionAnswers("emma", "Who left?", [Answer("Ann", 0.5, "name")])
 # Methods that a served library has as `Library` has them, and parameters that make no sense over HTTP.
 SHARED = {
     *("add", "add_many", "add_file", "add_folder", "watch", "append", "merge", "remove", "documents", "show"),
-    *("ask", "ask_many", "ask_all", "ask_all_many", "search", "verify", "close"),
+    *("ask", "ask_many", "ask_all", "ask_all_many", "list_answers", "search", "verify", "close"),
 }
 PARAMETERS_OF_LIBRARY_ONLY = {"add_many": {"batch_size", "seen"}}
 

@@ -6,6 +6,7 @@ split, and documents and memories stay where they are. A library in one store is
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -14,22 +15,47 @@ import msgspec
 import numpy as np
 
 from attar.errors import FormatError, OptionError
-from attar.library.copies import distinct_sentences, merged_answers, without_copies
+from attar.library.copies import (
+    distinct_places,
+    distinct_sentences,
+    grouped,
+    merged_answers,
+    without_copies,
+)
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
 from attar.library.subsets import nothing_in
-from attar.results import ABSENT, Answer, Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
+from attar.results import (
+    ABSENT,
+    Answer,
+    AnswerGroup,
+    Hit,
+    QuotedPlace,
+    Subset,
+    Verdict,
+    Verified,
+    check_asked,
+    check_top,
+)
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
 from attar.search.table import Corpus
+from attar.text.kinds import is_yes_no
 from attar.text.quotes import MOST_WORDS, words_of
 
 if TYPE_CHECKING:
     from attar.reader.answers import Shares
     from attar.reader.confidence import Calibration
+    from attar.reader.second_look import FoundSpan
 
 # Documents whose phrases answer a question to all,
 _ASKED = 10
-# and those that are ranked, as some may be copies of others.
-_RANKED = 30
+# those that are looked through for all places that answer it,
+_LISTED = 30
+# and how many times as many are ranked, as some may be copies of others.
+_COPIES = 3
+# The most phrases of a document that are listed,
+_PHRASES = 50
+# and how likely they must be, compared with the best.
+_AS_LIKELY = 0.05
 # Documents whose texts are compared with a quote.
 _VERIFIED = 20
 # How much a document's score adds to those of its phrases. Both were chosen on questions of SQuAD's training set.
@@ -58,25 +84,120 @@ def ask_all(
 
     The best sentences of all these documents are read again together, a few more than `look`.
     """
+    answers = []
+    for found in _find_phrases(each_shard, questions, top, look, within, _ASKED):
+        ranked = found.answers()
+        if is_yes_no(found.question):
+            ranked = _sentences_of(each_shard, ranked)
+        answers.append(merged_answers(ranked, found.copies)[:top])
+    return answers
+
+
+def list_answers(
+    each_shard: EachShard,
+    question: str,
+    top: int | None,
+    look: int | None = None,
+    within: Subset | None = None,
+) -> list[AnswerGroup]:
+    """All places that answer a question about as likely as the best one, grouped by answer; none if it is refused."""
+    check_top(top)
+    (found,) = _find_phrases(each_shard, [question], _PHRASES, look, within, _LISTED)
+    first = found.answers()[0]
+    if first.absent:
+        return []
+    places = found.places(first.probability)
+    if is_yes_no(question):
+        places = _sentences_of(each_shard, places)
+    return grouped(places, found.copies)[:top]
+
+
+@dataclass(frozen=True)
+class _FoundPhrases:
+    """What the best documents say to a question: their phrases' shares of the softmax over all, and the second look.
+
+    `absent` is the share of "no answer".
+    """
+
+    question: str
+    shares: "dict[str, Shares]"
+    absent: float
+    calibration: "Calibration | None"
+    seen: ReadAgain | None
+    copies: dict[str, list[str]]
+
+    def answers(self) -> list[Answer]:
+        """The answers of all documents as one list."""
+        return _answers(self.question, self.shares, self.absent, self.calibration, self.seen)
+
+    def places(self, probability: float) -> list[Answer]:
+        """The phrases that are about as likely as the best, whose probability is given, in proportion to their shares.
+
+        Words of a sentence that was read again are those that the second look found.
+        """
+        phrases = [
+            msgspec.structs.replace(answer, document=name)
+            for name, share in self.shares.items()
+            for answer in share.answers
+        ]
+        best = max((phrase.probability for phrase in phrases), default=0.0)
+        least = max(self.absent, _AS_LIKELY * best)
+        likely = [phrase for phrase in phrases if phrase.probability >= least]
+        spans = [] if self.seen is None else self.seen.look.spans
+        return [
+            msgspec.structs.replace(
+                _looked(phrase, spans), probability=probability * phrase.probability / best
+            )
+            for phrase in sorted(likely, key=lambda phrase: -phrase.probability)
+        ]
+
+
+def _looked(phrase: Answer, spans: "Sequence[FoundSpan]") -> Answer:
+    """A phrase, or the span that a second look found in its place."""
+    for span in spans:
+        is_there = span.sentence.document == phrase.document and phrase.start is not None
+        if is_there and span.start < (phrase.end or 0) and (phrase.start or 0) < span.end:
+            return msgspec.structs.replace(phrase, text=span.text, start=span.start, end=span.end)
+    return phrase
+
+
+def _find_phrases(
+    each_shard: EachShard,
+    questions: Sequence[str],
+    top: int | None,
+    look: int | None,
+    within: Subset | None,
+    count: int,
+) -> list[_FoundPhrases]:
+    """What the best `count` documents say to each question, each with `top` phrases at most."""
     check_top(top)
     for question in questions:
         check_asked("question", question)
-    found = find_candidates(each_shard, questions, _RANKED, within)
-    distinct = [without_copies(documents, _ASKED) for documents in found]
-    candidates = [of_question.documents for of_question in distinct]
-    asked, scores = _score_phrases(each_shard, questions, candidates)
+    found = find_candidates(each_shard, questions, _COPIES * count, within)
+    distinct = [without_copies(documents, count) for documents in found]
+    asked, scores = _score_phrases(each_shard, questions, [one.documents for one in distinct])
     totals = [_total(documents, score) for documents, score in zip(asked, scores, strict=True)]
     shares = _joined(each_shard(lambda shard: shard.shares(asked, totals, top)))
     looks = _look_again(each_shard, asked, totals, look)
-    answers = []
-    for documents, score, total, share, seen, of_question in zip(
-        asked, scores, totals, shares, looks, distinct, strict=True
-    ):
-        in_order = {name: share[name] for name in documents.biases if name in share}
-        absent = float(np.exp(score.null - total))
-        ranked = _answers(documents.question, in_order, absent, score.calibration, seen)
-        answers.append(merged_answers(ranked, of_question.copies)[:top])
-    return answers
+    return [
+        _FoundPhrases(
+            documents.question,
+            {name: share[name] for name in documents.biases if name in share},
+            float(np.exp(score.null - total)),
+            score.calibration,
+            seen,
+            of_question.copies,
+        )
+        for documents, score, total, share, seen, of_question in zip(
+            asked, scores, totals, shares, looks, distinct, strict=True
+        )
+    ]
+
+
+def _sentences_of(each_shard: EachShard, answers: Sequence[Answer]) -> list[Answer]:
+    """Answers as the sentences that they stand in, each once."""
+    (found,) = _joined(each_shard(lambda shard: [shard.whole_sentences(answers)]))
+    return distinct_places([found.get(str(at), answer) for at, answer in enumerate(answers)])
 
 
 def _look_again(

@@ -12,13 +12,15 @@ from msgspec.structs import asdict
 
 from attar.errors import AttarError
 from attar.library.adding import Adder, append, check_budget, merge
-from attar.library.asking import TOGETHER, ask_all, search, verify
+from attar.library.asking import TOGETHER, ask_all, list_answers, search, verify
+from attar.library.copies import distinct_places
 from attar.library.documents import (
     MemoryCache,
     OpenDocument,
     document_of,
     similar_names,
     suggesting,
+    whole_sentence,
     with_places,
 )
 from attar.library.drafts import Draft
@@ -33,6 +35,7 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.folders import LibraryReader
 from attar.results import (
     Answer,
+    AnswerGroup,
     Asked,
     Change,
     Document,
@@ -50,6 +53,7 @@ from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
 from attar.store.records import Record
 from attar.store.store import Store
+from attar.text.kinds import is_yes_no
 
 if TYPE_CHECKING:
     from attar.reader.folders import GivenReader
@@ -321,6 +325,8 @@ class Library:
             memories, [questions[at] for at in asked], top=top, texts=texts, look=look
         )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
+            if is_yes_no(questions[at]):
+                ranked = distinct_places([whole_sentence(answer, document.text) for answer in ranked])
             results[at] = Asked(with_places(ranked, document.parts), document.entry.memory_bytes)
         return [result for result in results if result is not None]
 
@@ -353,6 +359,22 @@ class Library:
             with self.opened() as shard:
                 answers += ask_all(shard.alone, questions[first : first + TOGETHER], top, look, within)
         return answers
+
+    def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        """All places that answer a question about as likely as the best one, grouped by answer, the likeliest first.
+
+        For questions with several answers, and for how many documents say one. The thirty documents that fit best are
+        looked through; `top` is the number of groups. Empty if the answer is not in this library.
+        """
+        with self.opened() as shard:
+            return list_answers(shard.alone, question, top, look, within)
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False

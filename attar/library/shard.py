@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
-from attar.library.documents import MemoryCache, OpenDocument, place_in, with_places
+from attar.library.documents import MemoryCache, OpenDocument, place_in, whole_sentence, with_places
 from attar.library.subsets import SubsetCache
 from attar.progress import check_stopped
-from attar.results import Excerpt, QuotedPlace, Sentence, Subset
+from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.search.table import Corpus
@@ -185,6 +185,14 @@ class OpenedShard:
     def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
         return {document.name: self._sentences(query, document, passages) for document in self._opened(names)}
+
+    def whole_sentences(self, answers: Sequence[Answer]) -> dict[str, Answer]:
+        """Those answers, by their number, whose documents are here, as the sentences that they stand in."""
+        found = {}
+        for at, answer in enumerate(answers):
+            for document in self._opened([answer.document] if answer.document else []):
+                found[str(at)] = whole_sentence(answer, document.text)
+        return found
 
     def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
         """The sums over the phrases of documents."""

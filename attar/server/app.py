@@ -83,6 +83,7 @@ _FILE_QUERY = (
 # "…/append" before the name alone.
 ROUTES = (
     Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
+    Route("POST", wire.ANSWERS, routes.list_answers, wire.ListAnswers, {200: wire.AnswerList}, (404,)),
     Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}, (404,)),
     Route("POST", wire.VERIFY, routes.verify, wire.Verify, {200: wire.Verification}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),

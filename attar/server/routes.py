@@ -144,6 +144,19 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     return wire.ManyAnswers(results, seconds, read, missing, by_words)
 
 
+async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
+    """Find all places that answer a question, grouped by answer."""
+    started = time.perf_counter()
+    check_length("question", len(body.question), service.settings.max_question)
+    check_cost([body.question], body.top)
+    groups, missing = await service.search(
+        partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
+    )
+    service.metrics.count_questions(1, to_all=True)
+    seconds = time.perf_counter() - started
+    return wire.AnswerList(body.question, groups, seconds, missing, service.unsigned)
+
+
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
     started = time.perf_counter()

@@ -29,7 +29,7 @@ def test_help_names_every_command(flag):
         line.split()[0] for line in ran.stdout.partition("Commands:")[2].splitlines() if line[2:3].strip()
     ]
     assert set(listed) == {
-        *("demo", "add", "append", "ask", "verify", "merge", "remove", "list", "show", "reread"),
+        *("demo", "add", "watch", "append", "ask", "verify", "merge", "remove", "list", "show", "reread"),
         *("export", "import"),
         *("train-questions", "evaluate-questions"),
         *("serve", "search", "mcp", "shard", "store", "paper", "bench"),
