@@ -23,6 +23,7 @@ from attar.library.copies import (
     without_copies,
 )
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
+from attar.library.spelling import unknown_words
 from attar.library.subsets import nothing_in
 from attar.results import (
     ABSENT,
@@ -37,6 +38,7 @@ from attar.results import (
     check_top,
 )
 from attar.search.ranking import RERANKED, CorpusQuery, RankedDocument, best_of, refined, rerank
+from attar.search.spelling import doubtful_words
 from attar.search.table import Corpus
 from attar.text.kinds import is_yes_no
 from attar.text.quotes import MOST_WORDS, words_of
@@ -271,6 +273,9 @@ def find_candidates(
     if within and not any(each_shard(lambda shard: shard.has_any(within))):
         raise nothing_in(within)
     corpora = each_shard(lambda shard: shard.corpora(texts))
+    also = _other_spellings(each_shard, texts, corpora)
+    if any(also):
+        corpora = each_shard(lambda shard: shard.corpora(texts, also))
     asked = [
         CorpusQuery(text, _whole_corpus(shards))
         for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
@@ -285,6 +290,23 @@ def find_candidates(
             standards[at] = refined(standards[at], shards)
     best = each_shard(lambda shard: shard.best(asked, standards, count, within))
     return [best_of(shards, count) for shards in zip(*best, strict=True)]
+
+
+def _other_spellings(
+    each_shard: EachShard, texts: Sequence[str], corpora: Sequence[Sequence[ShardCorpus]]
+) -> list[list[str]]:
+    """How documents spell words of each text that none of them has: "1,610" for "1610", "Raman" for "Ramen"."""
+    unknown = [
+        unknown_words(doubtful_words(text), [shard.known for shard in shards])
+        for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
+    ]
+    words = list(dict.fromkeys(word for of_text in unknown for word in of_text))
+    if not words:
+        return [[] for _ in texts]
+    found = each_shard(lambda shard: shard.neighbours(words))
+    return [
+        sorted({near for word in of_text for shard in found for near in shard[word]}) for of_text in unknown
+    ]
 
 
 def _whole_corpus(shards: Sequence[ShardCorpus]) -> Corpus:

@@ -36,6 +36,7 @@ ALONE = {
     "search": ("--quick",),
     "server": ("--quick",),
     "small_files": ("--files", "200", "--rounds", "2"),
+    "spelling": (str(EVERYDAY), "--queries", "5"),
     "startup": ("--quick",),
     "store": ("--quick",),
     "way": (),
