@@ -5,6 +5,7 @@ all documents; then the replies are merged. So scores, probabilities and their o
 split, and documents and memories stay where they are. A library in one store is its own only shard.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -62,6 +63,10 @@ _AS_LIKELY = 0.05
 _VERIFIED = 20
 # How much a document's score adds to those of its phrases. Both were chosen on questions of SQuAD's training set.
 _BIAS = 0.8
+# How much the logarithm of its length takes away from them,
+_LENGTH = 0.5
+# above this many tokens, about a page.
+_PAGE = 300
 # Questions that are asked together: the scores of all documents are kept for each until its last step.
 TOGETHER = 16
 
@@ -321,10 +326,7 @@ def _score_phrases(
 ) -> tuple[list[AskedDocuments], list[PhraseScores]]:
     """The documents that answer each question, without damaged ones, and the scores of their phrases."""
     asked = [
-        AskedDocuments(
-            question,
-            {document.name: _BIAS * (document.score - documents[0].score) for document in documents},
-        )
+        AskedDocuments(question, _biases(documents))
         for question, documents in zip(questions, candidates, strict=True)
     ]
     replies = each_shard(lambda shard: shard.scores(asked))
@@ -337,6 +339,26 @@ def _score_phrases(
         return asked, scores
     # Biases are measured from the best document: without it they are others.
     return _score_phrases(each_shard, questions, sound)
+
+
+def _biases(documents: Sequence[RankedDocument]) -> dict[str, float]:
+    """What is added to the scores of each document's phrases: for its rank, and for its length.
+
+    The best of ten thousand phrases fits any question better than the best of forty. Lengths are compared with the
+    shortest document: where all are long, there is nothing to make up for.
+
+    >>> letter, novel = RankedDocument(2.0, b"", "letter"), RankedDocument(1.0, b"", "novel", tokens=40_000)
+    >>> {name: round(bias, 2) for name, bias in _biases([letter, novel]).items()}
+    {'letter': 0.0, 'novel': -3.25}
+    >>> _biases([novel])
+    {'novel': 0.0}
+    """
+    shortest = max(_PAGE, min((document.tokens for document in documents), default=0))
+    return {
+        document.name: _BIAS * (document.score - documents[0].score)
+        - _LENGTH * math.log(max(document.tokens, shortest) / shortest)
+        for document in documents
+    }
 
 
 def _whole_scores(shards: Sequence[PhraseScores]) -> PhraseScores:

@@ -349,7 +349,9 @@ class SearchIndex:
         for at in order:
             entry = stored.entry(keys[rows[at]])
             if entry is not None and entry.changed == self._table.changed(rows[at]):
-                documents.append(RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest))
+                documents.append(
+                    RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest, entry.tokens)
+                )
         return documents[:count]
 
 
