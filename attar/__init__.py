@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from attar.reader.reader import Reader
     from attar.results import (
         Answer,
+        AnswerGroup,
         Change,
         Difference,
         Document,
         DocumentDetails,
         Excerpt,
+        FolderChanges,
         Hit,
         OtherPlace,
         QuotedPlace,
@@ -51,13 +53,29 @@ _MODULES = {
     "SearchState": "attar.library.searching",
     "nn": "attar.nn",
     "ops": "attar.ops",
-}
+} | dict.fromkeys(
+    (
+        *(
+            "Answer",
+            "AnswerGroup",
+            "Change",
+            "Difference",
+            "Document",
+            "DocumentDetails",
+            "Excerpt",
+            "FolderChanges",
+        ),
+        *("Hit", "OtherPlace", "QuotedPlace", "Refit", "Reread", "Sentence", "Subset", "Verified"),
+    ),
+    "attar.results",
+)
 
 __all__ = [
-    "AccessDeniedError", "Answer", "AsyncClient", "AttarError", "BusyError", "Change", "Client", "Difference",
-    "Document", "DocumentDetails", "Excerpt", "Hit", "Library", "Memory", "NameTakenError", "OtherPlace",
-    "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread", "SearchState", "Sentence", "StoreError",
-    "Subset", "UnavailableError", "UnknownDocumentError", "Verified", "__version__", "nn", "ops",
+    "AccessDeniedError", "Answer", "AnswerGroup", "AsyncClient", "AttarError", "BusyError", "Change", "Client",
+    "Difference", "Document", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library", "Memory",
+    "NameTakenError", "OtherPlace", "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread", "SearchState",
+    "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified", "__version__", "nn",
+    "ops",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are

@@ -2,20 +2,31 @@
 
 import contextlib
 import os
+import socket
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from attar import errors, wire
 from attar.errors import AttarError, OptionError, UnavailableError
-from attar.results import Answer, Change, DocumentDetails, Hit, Subset, Verified, check_labels, paired
+from attar.results import (
+    Answer,
+    AnswerGroup,
+    Change,
+    DocumentDetails,
+    Hit,
+    Subset,
+    Verified,
+    check_labels,
+    paired,
+)
 
 # Questions per request; a server takes 1,024 by default.
 _QUESTIONS = 256
@@ -30,7 +41,9 @@ _BY_STATUS: dict[int, type[AttarError]] = {
 }
 
 Reply = TypeVar("Reply")
-_Partial = TypeVar("_Partial", wire.Answers, wire.ManyAnswers, wire.Hits, wire.Page, wire.Verification)
+_Partial = TypeVar(
+    "_Partial", wire.Answers, wire.ManyAnswers, wire.AnswerList, wire.Hits, wire.Page, wire.Verification
+)
 
 
 @dataclass(frozen=True)
@@ -81,20 +94,40 @@ def add(
     return Call("PUT", _path(name), _decode(Change), body, of_job=_only_one)
 
 
-def add_file(file: str | os.PathLike[str] | bytes, name: str | None, replace: bool) -> Call[list[Change]]:
-    """Add a file: one at a path, or bytes, which need a name."""
+class SentFile(NamedTuple):
+    """A file to add: its name, by which its kind is known, its bytes, and its path, if it has one."""
+
+    name: str
+    data: bytes
+    source: str
+
+
+def sent_file(file: str | os.PathLike[str] | bytes, name: str | None) -> SentFile:
+    """Read a file at a path, or take bytes, which need a name."""
     if isinstance(file, bytes):
         if name is None:
             raise OptionError("the file needs a name, by which its kind is known", 'for example name="a.pdf"')
-        data = file
-    else:
-        try:
-            data, name = Path(file).read_bytes(), name or Path(file).name
-        except OSError as fault:
-            raise errors.FormatError(f"cannot read {file}: {fault.strerror or fault}") from fault
-    query = {"name": name, "replace": int(replace)}
+        return SentFile(name, file, "")
+    try:
+        data = Path(file).read_bytes()
+    except OSError as fault:
+        remedy = "add it with add_folder" if os.path.isdir(file) else "check the path"
+        raise errors.FormatError(f"cannot read {file}: {fault.strerror or fault}", remedy) from fault
+    return SentFile(Path(file).name if name is None else name, data, os.path.abspath(file))
+
+
+def source_here(path: str) -> str:
+    """The source of a document that a client adds from a file: two computers may have files at the same path."""
+    return f"{socket.gethostname()}:{path}" if path else ""
+
+
+def add_file(file: SentFile, tags: Sequence[str] | None, replace: bool) -> Call[list[Change]]:
+    """Add a file."""
+    query: dict[str, Any] = {"name": file.name, "replace": int(replace)}
+    query |= {"source": source_here(file.source)} if file.source else {}
+    query |= {"tag": [*tags]} if tags else {}
     read = _decode(wire.Changes)
-    return Call("POST", wire.FILES, lambda reply: read(reply).changes, data, query, of_job=list)
+    return Call("POST", wire.FILES, lambda reply: read(reply).changes, file.data, query, of_job=list)
 
 
 def append(name: str, text: str, key: str | None) -> Call[Change]:
@@ -145,6 +178,14 @@ def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
         return [result.answers for result in _whole(_decode(wire.ManyAnswers)(reply)).results]
 
     return Call("POST", wire.ASK, read, body)
+
+
+def list_answers(
+    question: str, top: int | None, look: int | None, within: Subset | None
+) -> Call[list[AnswerGroup]]:
+    """Find all places that answer a question."""
+    read, body = _decode(wire.AnswerList), wire.ListAnswers(question, top, look, within)
+    return Call("POST", wire.ANSWERS, lambda reply: _whole(read(reply)).groups, body)
 
 
 def search(query: str, top: int, within: Subset | None, passages: bool) -> Call[list[Hit]]:

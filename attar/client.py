@@ -4,18 +4,32 @@ import asyncio
 import contextlib
 import itertools
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from attar import calls, errors, wire
+from attar import calls, errors, uploads, wire
 from attar.calls import Call, Reply
 from attar.errors import UnavailableError
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Change, Document, DocumentDetails, Hit, Subset, Verified
+from attar.results import (
+    Answer,
+    AnswerGroup,
+    Change,
+    Document,
+    DocumentDetails,
+    FolderChanges,
+    Hit,
+    Subset,
+    Verified,
+)
+from attar.uploads import Steps
 
 if TYPE_CHECKING:
     import httpx
+
+Value = TypeVar("Value")
 
 # The longest that a server may make a client wait before it tries again, in seconds.
 _LONGEST_WAIT = 10.0
@@ -24,6 +38,7 @@ _SHORTEST_WAIT = 0.1
 # The longest wait between two looks at a job.
 _LONGEST_LOOK = 1.0
 _OnChange = Callable[[Change], None] | None
+_OnRefused = Callable[[errors.AttarError], None] | None
 
 
 def _pauses() -> Iterator[float]:
@@ -102,33 +117,62 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         return self._send(calls.add(name, text, title, tags, metadata, replace))
 
     def add_many(
-        self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
+        self,
+        documents: Iterable[tuple[str, str]],
+        *,
+        replace: bool = False,
+        on_change: _OnChange = None,
+        on_refused: _OnRefused = None,
+        progress: Progress = ignore_progress,
     ) -> list[Change]:
         """Like `Library.add_many`; one request per document."""
-        changes = []
-        for name, text in documents:
-            changes.append(self.add(name, text, replace=replace))
-            if on_change is not None:
-                on_change(changes[-1])
-        return changes
+        return self._run(uploads.add_many(documents, replace, on_change, on_refused, progress))
 
     def add_file(
         self,
         file: str | os.PathLike[str] | bytes,
         name: str | None = None,
         *,
+        tags: Sequence[str] | None = None,
         replace: bool = False,
         progress: Progress = ignore_progress,
     ) -> list[Change]:
-        """Add a file, given as a path or as its bytes and its name; an archive has several documents.
+        """Like `Library.add_file`; `progress` gets the characters of a file so long that the server makes it a job."""
+        return self._send(calls.add_file(calls.sent_file(file, name), tags, replace), progress)
 
-        `progress` is called with the characters that are read, if the file is so long that the server makes it a job.
-        """
-        return self._send(calls.add_file(file, name, replace), progress)
+    def add_folder(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        sync: bool = False,
+        on_change: _OnChange = None,
+        on_refused: _OnRefused = None,
+        progress: Progress = ignore_progress,
+    ) -> FolderChanges:
+        """Like `Library.add_folder`, with a folder of this computer; one request per file."""
+        found = uploads.find(folder, sync)
+        steps = uploads.add_files(found, tags, replace, sync, on_change, on_refused, progress)
+        return self._run(steps)
 
-    def append(self, name: str, text: str, *, key: str | None = None) -> Change:
+    def watch(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        on_change: _OnChange = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[FolderChanges]:
+        """Like `Library.watch`, with a folder of this computer."""
+        rounds = uploads.watch(folder, stop)
+        return (self._run(uploads.add_files(found, tags, sync=True, on_change=on_change)) for found in rounds)
+
+    def append(
+        self, name: str, text: str, *, key: str | None = None, progress: Progress = ignore_progress
+    ) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
-        return self._send(calls.append(name, text, key))
+        return self._send(calls.append(name, text, key), progress)
 
     def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """Like `Library.ask`."""
@@ -168,6 +212,17 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         return [
             *itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look, within)))
         ]
+
+    def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        """Like `Library.list_answers`."""
+        return self._send(calls.list_answers(question, top, look, within))
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
@@ -250,6 +305,20 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
             time.sleep(wait)
         raise AssertionError("unreachable")
 
+    def _run(self, steps: "Steps[Value]") -> Value:
+        """Send the requests of several steps, each with the reply to the one before; their result."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    reply = self._send(call)
+                except errors.AttarError as fault:
+                    call = steps.throw(fault)
+                else:
+                    call = steps.send(reply)
+        except StopIteration as end:
+            return cast(Value, end.value)
+
     def _wait_for(self, call: Call[Reply], job: wire.Job, progress: Progress) -> Reply:
         """The reply of a change that became a job; whoever interrupts it cancels the job."""
         try:
@@ -285,33 +354,67 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         return await self._send(calls.add(name, text, title, tags, metadata, replace))
 
     async def add_many(
-        self, documents: Iterable[tuple[str, str]], *, replace: bool = False, on_change: _OnChange = None
+        self,
+        documents: Iterable[tuple[str, str]],
+        *,
+        replace: bool = False,
+        on_change: _OnChange = None,
+        on_refused: _OnRefused = None,
+        progress: Progress = ignore_progress,
     ) -> list[Change]:
         """Like `Library.add_many`; one request per document, one after the other."""
-        changes = []
-        for name, text in documents:
-            changes.append(await self.add(name, text, replace=replace))
-            if on_change is not None:
-                on_change(changes[-1])
-        return changes
+        return await self._run(uploads.add_many(documents, replace, on_change, on_refused, progress))
 
     async def add_file(
         self,
         file: str | os.PathLike[str] | bytes,
         name: str | None = None,
         *,
+        tags: Sequence[str] | None = None,
         replace: bool = False,
         progress: Progress = ignore_progress,
     ) -> list[Change]:
-        """Add a file, given as a path or as its bytes and its name; an archive has several documents.
+        """Like `Library.add_file`; `progress` gets the characters of a file so long that the server makes it a job."""
+        return await self._send(calls.add_file(calls.sent_file(file, name), tags, replace), progress)
 
-        `progress` is called with the characters that are read, if the file is so long that the server makes it a job.
-        """
-        return await self._send(calls.add_file(file, name, replace), progress)
+    async def add_folder(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        sync: bool = False,
+        on_change: _OnChange = None,
+        on_refused: _OnRefused = None,
+        progress: Progress = ignore_progress,
+    ) -> FolderChanges:
+        """Like `Library.add_folder`, with a folder of this computer; one request per file."""
+        found = uploads.find(folder, sync)
+        steps = uploads.add_files(found, tags, replace, sync, on_change, on_refused, progress)
+        return await self._run(steps)
 
-    async def append(self, name: str, text: str, *, key: str | None = None) -> Change:
+    async def watch(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        on_change: _OnChange = None,
+        stop: threading.Event | None = None,
+    ) -> AsyncIterator[FolderChanges]:
+        """Like `Library.watch`, with a folder of this computer."""
+        stop = threading.Event() if stop is None else stop
+        rounds = uploads.watch(folder, stop)
+        try:
+            while (found := await asyncio.to_thread(next, rounds, None)) is not None:
+                yield await self._run(uploads.add_files(found, tags, sync=True, on_change=on_change))
+        finally:
+            stop.set()  # for the thread that waits for changes
+
+    async def append(
+        self, name: str, text: str, *, key: str | None = None, progress: Progress = ignore_progress
+    ) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
-        return await self._send(calls.append(name, text, key))
+        return await self._send(calls.append(name, text, key), progress)
 
     async def ask(
         self, name: str, question: str, *, top: int | None = 5, look: int | None = None
@@ -353,6 +456,17 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """Like `Library.ask_all_many`; some questions per request, one after the other."""
         parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look, within)]
         return [*itertools.chain.from_iterable(parts)]
+
+    async def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        """Like `Library.list_answers`."""
+        return await self._send(calls.list_answers(question, top, look, within))
 
     async def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
@@ -422,6 +536,20 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                 wait = self._wait_after_answer(call, response, tries)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
+
+    async def _run(self, steps: "Steps[Value]") -> Value:
+        """Send the requests of several steps, each with the reply to the one before; their result."""
+        try:
+            call = next(steps)
+            while True:
+                try:
+                    reply = await self._send(call)
+                except errors.AttarError as fault:
+                    call = steps.throw(fault)
+                else:
+                    call = steps.send(reply)
+        except StopIteration as end:
+            return cast(Value, end.value)
 
     async def _wait_for(self, call: Call[Reply], job: wire.Job, progress: Progress) -> Reply:
         """The reply of a change that became a job; whoever interrupts it cancels the job."""

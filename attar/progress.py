@@ -1,5 +1,8 @@
 """Long work: how it tells its progress, and how it is told to stop."""
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -8,6 +11,10 @@ from attar.errors import AttarError
 
 # Called with what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]
+# What is done of files, in bytes: the progress of adding a folder.
+BYTES = "bytes"
+# The priority of work that nobody waits for, as in the command nice.
+_NICENESS = 10
 
 
 def ignore_progress(what: str, done: int, total: int) -> None:
@@ -41,3 +48,31 @@ def check_stopped() -> None:
     """Called by all long work between two windows, batches, documents or files."""
     if _should_stop.get()():
         raise StoppedError("the work was stopped")
+
+
+@contextmanager
+def stopped_by_signals(*signals: int) -> Iterator[threading.Event]:
+    """An event that signals set: the work inside ends with `StoppedError`; a signal that comes again does as before."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in signals}
+
+    def end(number: int, frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    try:
+        for number in signals:
+            signal.signal(number, end)
+        with stopped_by(stop.is_set):
+            yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def yield_to_others() -> None:
+    """Let other processes have the processor first, and compute on one thread: called before torch is loaded."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)

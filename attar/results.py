@@ -13,6 +13,8 @@ LONGEST_QUESTION = 10_000
 _PUNCTUATION = str.maketrans("", "", "?!.,;:…¿¡")
 # The kind of the answer "not in this text".
 ABSENT = "none"
+# The kind of the answer to a question that wants yes or no: the sentence that decides.
+SENTENCE = "sentence"
 
 Certainty = Literal["likely", "possible", "unsure"]
 # The least probabilities of the first two words. `attar evaluate-questions` and `python -m benchmarks.folder` print how
@@ -43,12 +45,13 @@ class OtherPlace(msgspec.Struct, frozen=True, omit_defaults=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A phrase of the document, how likely it is the answer, and where it stands.
 
-    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else).
-    With the kind "none" the text is empty: the answer is not in the document. `quote` is the sentence of the phrase, if
-    the text is kept; `start` and `end` are its characters; `place` is where that is, such as "page 3", if the file had
-    pages, headings or rows. `document` is the name of the document, where all documents were asked; `also` are the
-    other places that say the same. `quote_probability` is how likely the sentence says the answer, whichever of its
-    words were picked; of the best answer only. `certainty` is the probability in a word: likely, possible or unsure.
+    `kind` is person, place, organization, name (another one), date, time, money, number or phrase (anything else); a
+    question that wants yes or no gets the sentences that decide, of the kind "sentence". With the kind "none" the text
+    is empty: the answer is not in the document. `quote` is the sentence of the phrase, if the text is kept; `start` and
+    `end` are its characters; `place` is where that is, such as "page 3", if the file had pages, headings or rows.
+    `document` is the name of the document, where all documents were asked; `also` are the other places that say the
+    same. `quote_probability` is how likely the sentence says the answer, whichever of its words were picked; of the
+    best answer only. `certainty` is the probability in a word: likely, possible or unsure.
 
     >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)
@@ -75,6 +78,19 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.kind == ABSENT
 
 
+class AnswerGroup(msgspec.Struct, frozen=True):
+    """The places of a library that give the same answer, but for case, articles and punctuation; the likeliest first.
+
+    `text` and `kind` are those of the first, `count` is the number of places, `probability` that of all of them.
+    """
+
+    text: str
+    probability: float
+    kind: str
+    count: int
+    places: list[Answer]
+
+
 class Asked(msgspec.Struct, frozen=True):
     """The answers to one of many questions, and the bytes of the memory that they come from."""
 
@@ -93,6 +109,18 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: int
     bytes: int
     incomplete: str = ""
+
+
+class FolderChanges(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What adding a folder did: the documents that were added or unchanged, and the names of those removed.
+
+    `refused` are the errors of files and documents that were not added, `skipped` files of other kinds, with why.
+    """
+
+    changes: list[Change]
+    removed: list[str] = []
+    refused: list[str] = []
+    skipped: list[str] = []
 
 
 class Reread(msgspec.Struct, frozen=True):
@@ -117,8 +145,9 @@ class Refit(msgspec.Struct, frozen=True):
 class Document(msgspec.Struct, frozen=True):
     """A document as lists show it. `bytes` is the size of its memory, `text_bytes` of its text if kept.
 
-    `date` is the document's own, if its file has one. `fault` says why a document cannot be read; then only its name
-    is known. `incomplete` is that of `Change`; `tags` and `metadata` are those that it was added with.
+    `date` is the document's own, if its file has one; `source` is the path of the file that it came from. `fault` says
+    why a document cannot be read; then only its name is known. `incomplete` is that of `Change`; `tags` and `metadata`
+    are those that it was added with.
     """
 
     name: str
@@ -134,6 +163,7 @@ class Document(msgspec.Struct, frozen=True):
     incomplete: str | None = None
     tags: tuple[str, ...] = ()
     metadata: dict[str, str] = {}
+    source: str | None = None
 
 
 class DocumentDetails(Document, frozen=True, kw_only=True):

@@ -6,9 +6,20 @@ from typing import Annotated, Literal
 import msgspec
 
 from attar.errors import OptionError
-from attar.results import LONGEST_QUESTION, Answer, Change, Document, Hit, Subset, Verified, paired
+from attar.results import (
+    LONGEST_QUESTION,
+    Answer,
+    AnswerGroup,
+    Change,
+    Document,
+    Hit,
+    Subset,
+    Verified,
+    paired,
+)
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
+ANSWERS = "/v1/answers"
 ASK = "/v1/ask"
 FILES = "/v1/files"
 JOBS = "/v1/jobs"  # and /v1/jobs/{id}
@@ -125,6 +136,15 @@ class Ask(RequestBody):
         return paired(names, questions)
 
 
+class ListAnswers(RequestBody):
+    """A question, to find all places of all documents that answer it, or of those of a subset."""
+
+    question: Question
+    top: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers, at most; null: all")] | None = None
+    look: Look | None = None
+    within: Subset | None = None
+
+
 class Search(RequestBody):
     """A query to rank all documents by, or those of a subset."""
 
@@ -149,6 +169,19 @@ class Verification(Verified, frozen=True, kw_only=True):
     quote: str
     seconds: float
     missing: list[str] = msgspec.field(default_factory=list)
+    by_words: int = 0
+
+
+class AnswerList(msgspec.Struct, omit_defaults=True):
+    """The answers to a question with all their places, the likeliest first, and the seconds the server took.
+
+    Without any, no document has the answer. `missing` and `by_words` as in `Answers`.
+    """
+
+    question: str
+    groups: list[AnswerGroup]
+    seconds: float
+    missing: list[str] = []
     by_words: int = 0
 
 

@@ -4,9 +4,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -190,7 +190,8 @@ def _add_here(
     """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
-    from attar.library.drafts import ReadFile, gone_documents, read_files
+    from attar.library.drafts import read_files
+    from attar.library.folders import add_files
     from attar.library.library import Library
 
     for file in files:
@@ -204,33 +205,41 @@ def _add_here(
     )
     if chosen.sync and not found.folders:
         raise OptionError("--sync is for folders", "name a folder")
-    read: dict[str, ReadFile] = {}
     with (
+        ExitStack() as stack,
         FileReader(chosen.limits) as file_reader,
         report.running(sum(file.bytes for file in found.files), found.skipped) as bar,
     ):
-        drafts = read_files(found.files, report.refuse, bar.files_read, read, reader=file_reader)
-        if is_stdin:
-            drafts = iter([_stdin_draft(chosen.name)])
-        elif chosen.name is not None:
-            drafts = iter([] if report.bad else [_only_draft(drafts, chosen.name)])
-        if chosen.tag:
-            drafts = (draft.labelled(chosen.tag, None) for draft in drafts)
-        # Without a document to add, nothing is created and no reader is loaded.
-        first = next(drafts, None)
-        if first is None and not (chosen.sync and store.exists()):
-            return
-        with Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget) as library:
-            library.add_many(
-                chain([] if first is None else [first], drafts),
+
+        def opened() -> Library:
+            return stack.enter_context(
+                Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget)
+            )
+
+        if is_stdin or chosen.name is not None:
+            read = read_files(found.files, None, bar.files_read, reader=file_reader)
+            draft = _stdin_draft(chosen.name) if is_stdin else _only_draft(read, str(chosen.name))
+            opened().add_many(
+                [draft.labelled(chosen.tag or None, None)],
                 replace=chosen.replace,
                 on_change=report.add,
                 on_refused=report.refuse,
-                progress=bar.tokens_read,
+                progress=bar.show,
             )
-            if chosen.sync:
-                report.removed = gone_documents(library.store, found.folders, read)
-                library.remove(*report.removed)
+            return
+        added = add_files(
+            opened,
+            found,
+            files=file_reader,
+            tags=chosen.tag or None,
+            replace=chosen.replace,
+            # Without a document to add, nothing is created and no reader is loaded.
+            sync=chosen.sync and store.exists(),
+            on_change=report.add,
+            on_refused=report.refuse,
+            progress=bar.show,
+        )
+        report.removed = added.removed
 
 
 def append(

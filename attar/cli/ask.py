@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 _STDIN = Path("-")
+# Answers per question.
+_TOP = 5
 
 
 def ask(
@@ -37,7 +39,13 @@ def ask(
     file: Annotated[
         Path | None, typer.Option("--questions", help="File with one question per line; - for stdin.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of answers per question.")] = 5,
+    top: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of answers per question.", show_default="5; all of them with --all"),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All places that answer, grouped by answer and counted.")
+    ] = False,
     look: Annotated[
         int | None,
         typer.Option(min=0, max=5, help="Sentences that are read again with the question; 0 is fastest."),
@@ -57,8 +65,11 @@ def ask(
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
 
     attar ask papers --in letters --tag paid --since 2026-01-01 "Who pays the rent?"
+
+    attar ask papers --all "Who has signed a contract?"
     """
     within = options.subset_of(names, folder, tags, since)
+    most = _TOP if top is None else top
     # The products of a question are too small for several threads, which would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from attar.library.library import Library
@@ -77,14 +88,17 @@ def ask(
         if not typed and file is None and sys.stdin.isatty() and not as_json:
             from attar.cli.prompt import Prompt
 
-            Prompt(library, document, top, look, within).run()
+            Prompt(library, document, most, look, within).run()
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
         if file is not None or not asked:
             asked += _read_questions(file or _STDIN)
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
-        answers = _answers(library, document, asked, top, look, within)
+        if every:
+            _list_answers(library, document, asked, top, look, within, as_json)
+            return
+        answers = _answers(library, document, asked, most, look, within)
         for question, result in zip(asked, answers, strict=True):
             if isinstance(result, AttarError):
                 print(error_line(Exception(f"{question.where}: {result}")), file=sys.stderr)
@@ -207,6 +221,39 @@ def _print(
                 print(("" if first else "\n") + printable(question.question))
             print(quotes.lines(result))
             first = False
+
+
+def _list_answers(
+    library: "Library",
+    document: str | None,
+    asked: Sequence[_Asked],
+    top: int | None,
+    look: int | None,
+    within: "Subset",
+    as_json: bool,
+) -> None:
+    """Print all places that answer each question, of one document, of all, or of a subset."""
+    from attar.cli.output import Quotes
+    from attar.results import Subset
+
+    chosen = within if document is None else Subset(names=(document,))
+    found = [library.list_answers(question, top=top, look=look, within=chosen) for _, question in asked]
+    print_search_state(library.search_state.lines())
+    if as_json:
+        rows = [
+            {"question": question.question, "groups": groups}
+            for question, groups in zip(asked, found, strict=True)
+        ]
+        print_json({"document": document, "questions": rows})
+        return
+    quotes = Quotes(library, document)
+    for at, (question, groups) in enumerate(zip(asked, found, strict=True)):
+        if len(asked) > 1:
+            print(("\n" if at else "") + printable(question.question))
+        for group in groups:
+            print(quotes.group_lines(group))
+        if not groups:
+            print("not in this library" if document is None else "not in this text")
 
 
 def _read_questions(file: Path) -> list[_Asked]:

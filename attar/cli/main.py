@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import attar
-from attar.cli import add, ask, documents
+from attar.cli import add, ask, documents, watch
 from attar.cli.add import RayCommand
 from attar.cli.output import error_line
 
@@ -55,6 +55,7 @@ def make_app(command: str | None = None) -> typer.Typer:
     everyday: dict[str, Callable[..., None]] = {
         "demo": demo,
         "add": add.add,
+        "watch": watch.watch,
         "append": add.append,
         "ask": ask.ask,
         "search": ask.search,

@@ -11,12 +11,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import UnknownDocumentError
+from attar.progress import BYTES
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from attar.library.library import Library
-    from attar.results import Answer, Change
+    from attar.results import Answer, AnswerGroup, Change
 
 
 _LONGEST_NAME = 72
@@ -158,8 +159,11 @@ class AddingBar:
         self._documents += 1
         self._show()
 
-    def tokens_read(self, what: str, done: int, total: int) -> None:
-        """Set how many tokens of the current batch are done."""
+    def show(self, what: str, done: int, total: int) -> None:
+        """Set how many bytes of the files, or tokens of the current batch, are done."""
+        if what == BYTES:
+            self.files_read(done)
+            return
         self._part = f", {what} {done / max(total, 1):.0%} of {total:,} tokens"
         self._show()
 
@@ -173,6 +177,8 @@ class AddingBar:
 
 # Bold and underlined, where the output is a terminal: in a pipe a quote is what the text has, to search for.
 _MARK, _END = "\x1b[1;4m", "\x1b[0m"
+# `attar.results.SENTENCE`: what loads that is not needed for help.
+_SENTENCE = "sentence"
 # A quote that does not fit a terminal's line is cut around its phrase to what is left, or to this many characters.
 _SHORTEST = 40
 
@@ -189,7 +195,8 @@ class Quotes:
     def lines(self, answers: Sequence["Answer"]) -> str:
         """One line per answer: phrase, certainty in a word and a number, place and quote.
 
-        "Not in this text" is no line below an answer that is less likely: the word of that tells it.
+        "Not in this text" is no line below an answer that is less likely: the word of that tells it. A sentence that
+        decides between yes and no comes first in its line.
         """
         self._texts.clear()  # at a prompt, documents may change between two questions
         first = answers[0].probability if answers else 0.0
@@ -197,12 +204,14 @@ class Quotes:
         absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
-                absent if answer.absent else shown(" ".join(answer.text.split())),
+                absent if answer.absent else self._words(answer),
                 f"{answer.certainty} {answer.probability:.0%}",
                 self._place(answer),
             )
             for answer in answers
         ]
+        if any(answer.kind == _SENTENCE for answer in answers):
+            return "\n".join("  ".join(filter(None, head)) for head in heads)
         widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
         starts = [
             "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True) if width)
@@ -210,6 +219,22 @@ class Quotes:
         ]
         quotes = [self._quote(answer, len(start)) for answer, start in zip(answers, starts, strict=True)]
         return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
+
+    def group_lines(self, group: "AnswerGroup") -> str:
+        """An answer, how likely it is and how many places give it, then a line for each of them."""
+        self._texts.clear()
+        count = f"{group.count:,} place{'s' * (group.count != 1)}"
+        lines = ["  ".join((self._words(group), f"{group.probability:.0%}", count))]
+        for place in group.places:
+            start = f"  {self._place(place)}"
+            quote = "" if group.kind == _SENTENCE else self._quote(place, len(start))
+            lines.append(f"{start}  {quote}".rstrip())
+        return "\n".join(lines)
+
+    def _words(self, answer: "Answer | AnswerGroup") -> str:
+        """The words of an answer; a sentence that decides between yes and no is shown whole."""
+        words = " ".join(answer.text.split())
+        return printable(words) if answer.kind == _SENTENCE else shown(words)
 
     def _place(self, answer: "Answer") -> str:
         """The document, where several were asked, and the page, heading or row, or else the line."""

@@ -68,6 +68,8 @@ def serve(
     settings = Settings(store=store, hosts=hosts, **given | tokens)
     if ray is None and replicas != 1:
         raise OptionError("--replicas needs --ray")
+    if settings.watch is not None:
+        _check_watched(settings.watch, in_shards=is_sharded(store) or ray is not None)
     # An address in use is reported before a library is created.
     listen(address).close()
     if is_sharded(store) or ray is not None:
@@ -79,6 +81,16 @@ def serve(
     else:
         library.close()
         run(settings, address)
+
+
+def _check_watched(folder: Path, *, in_shards: bool) -> None:
+    """Refuse a folder that cannot be followed before anything is started."""
+    if in_shards:
+        raise OptionError("--watch is for a library without shards", "add files with attar add --ray")
+    if not folder.is_dir():
+        raise OptionError(f"--watch: there is no folder {folder}", "check the path")
+    with needs_extra("--watch", "watch"):
+        import watchfiles  # noqa: F401
 
 
 def _checked_library(settings: Settings) -> "Library":

@@ -14,12 +14,12 @@ from itertools import chain, groupby, islice, repeat
 from attar.cluster.calls import Kind, Result, Shard, ShardCalls, Work, not_running
 from attar.cluster.shards import shard_of
 from attar.errors import AttarError, ReaderMismatchError, UnknownDocumentError
-from attar.library.asking import TOGETHER, ask_all, search, verify
+from attar.library.asking import TOGETHER, ask_all, list_answers, search, verify
 from attar.library.documents import closest
 from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.progress import Progress, check_stopped, ignore_progress
-from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
+from attar.results import Answer, AnswerGroup, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
 from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
 
@@ -70,6 +70,16 @@ class ShardedLibrary:
                 answers for group in groups for answers in ask_all(each_shard, group, top, look, within)
             ]
         )
+
+    def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        return self._calls.ask(lambda each_shard: list_answers(each_shard, question, top, look, within))
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False

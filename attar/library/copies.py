@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from attar.results import Answer, OtherPlace
+from attar.results import Answer, AnswerGroup, OtherPlace
 from attar.search.ranking import RankedDocument
 from attar.text.quotes import normalised
 
 if TYPE_CHECKING:
     from attar.reader.second_look import FoundSentence
 
+_ARTICLES = frozenset(("a", "an", "the"))
 # Sentences that share this much of their words say the same, if they give the same answer.
 _ALIKE = 0.8
 
@@ -89,6 +90,42 @@ def merged_answers(answers: Sequence[Answer], copies: Mapping[str, Sequence[str]
     refused = bool(answers) and answers[0].absent
     place = 0 if refused else max(1, sum(answer.probability > absent.probability for answer in merged))
     return [*merged[:place], absent, *merged[place:]]
+
+
+def grouped(places: Sequence[Answer], copies: Mapping[str, Sequence[str]]) -> list[AnswerGroup]:
+    """Places by their answer, the likeliest first; a copy of a document is another place.
+
+    >>> said = [Answer("the Tiber", 0.5, "place"), Answer("Rome", 0.2, "place"), Answer("Tiber,", 0.25, "place")]
+    >>> [(group.text, group.count, group.probability) for group in grouped(said, {})]
+    [('the Tiber', 2, 0.75), ('Rome', 1, 0.2)]
+    """
+    groups: dict[str, list[Answer]] = {}
+    for place in places:
+        words = normalised(place.text)
+        key = " ".join(word for word in words.split() if word not in _ARTICLES) or words or place.text
+        groups.setdefault(key, []).append(place)
+    made = []
+    for group in groups.values():
+        first, probability = group[0], min(sum(place.probability for place in group), 1.0)
+        # Copies of a document were asked once: they are as likely as it is.
+        with_copies = [
+            msgspec.structs.replace(place, document=name)
+            for place in group
+            for name in (place.document, *copies.get(place.document or "", ()))
+        ]
+        made.append(AnswerGroup(first.text, probability, first.kind, len(with_copies), with_copies))
+    return sorted(made, key=lambda group: -group.probability)
+
+
+def distinct_places(answers: Sequence[Answer]) -> list[Answer]:
+    """Answers with those at the same place as one, which is as likely as all of them."""
+    kept: dict[tuple[object, ...], Answer] = {}
+    for answer in answers:
+        place = (answer.absent, answer.document, answer.start, answer.end, answer.text)
+        known = kept.get(place)
+        probability = answer.probability + (0.0 if known is None else known.probability)
+        kept[place] = msgspec.structs.replace(known or answer, probability=min(probability, 1.0))
+    return list(kept.values())
 
 
 def _say_the_same(one: Answer, other: Answer) -> bool:

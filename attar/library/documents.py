@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from attar.errors import OptionError, UnknownDocumentError, quoted
 from attar.memory.memory import Memory
-from attar.results import Answer, Document
+from attar.results import SENTENCE, Answer, Document
 from attar.store.records import DocumentEntry, Fault, Parts, unpack_parts
 from attar.store.store import Store
 from attar.store.transactions import Snapshot
@@ -105,6 +105,7 @@ def document_of(entry: DocumentEntry | Fault) -> Document:
         incomplete=entry.incomplete or None,
         tags=entry.tags,
         metadata=entry.metadata,
+        source=entry.source or None,
     )
 
 
@@ -181,6 +182,23 @@ def with_places(answers: list[Answer], parts: Parts) -> list[Answer]:
         answer if answer.start is None else replace(answer, place=place_in(parts, answer.start))
         for answer in answers
     ]
+
+
+def whole_sentence(answer: Answer, text: str | None) -> Answer:
+    """An answer as the sentence that it stands in: what a question that wants yes or no is decided by.
+
+    >>> text = "Ann left. Bob may keep a dog."
+    >>> found = whole_sentence(Answer("a dog", 0.5, "phrase", "Bob may keep a dog.", 23, 28), text)
+    >>> found.text, found.kind, text[found.start : found.end]
+    ('Bob may keep a dog.', 'sentence', 'Bob may keep a dog.')
+    """
+    quote = answer.quote
+    if text is None or not quote or answer.start is None or answer.end is None:
+        return answer
+    start = text.rfind(quote, max(0, answer.end - len(quote)), answer.start + len(quote))
+    if start < 0:
+        return answer
+    return replace(answer, text=quote, kind=SENTENCE, start=start, end=start + len(quote))
 
 
 def place_in(parts: Parts, character: int) -> str | None:

@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
@@ -13,11 +12,11 @@ from attar.progress import Progress, ignore_progress
 from attar.results import MOST_LABELS, check_labels
 from attar.search.signatures import Collector, Sums
 from attar.search.statistics import Projection
-from attar.store.records import Fault, Origin, Parts, Record, check_name, digest_of, unpack_parts
-from attar.store.store import Store
+from attar.store.records import Origin, Parts, Record, check_name, digest_of, unpack_parts
 
 if TYPE_CHECKING:
     from attar.documents.extracted import OnBad
+    from attar.documents.following import ReadFile
     from attar.documents.sources import SourceDocument, SourceFile
     from attar.documents.workers import FileReader
     from attar.reader.reader import Reader
@@ -170,18 +169,11 @@ def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Ite
         yield list(batch.values())
 
 
-class ReadFile(NamedTuple):
-    """A file that was read in full: the name that its only document would have, and the names of its documents."""
-
-    name: str
-    documents: set[str]
-
-
 def read_files(
     files: "Sequence[SourceFile]",
     on_bad: "OnBad | None" = None,
     progress: Callable[[int], None] = lambda done: None,
-    read: dict[str, ReadFile] | None = None,
+    read: "dict[str, ReadFile] | None" = None,
     *,
     reader: "FileReader | None" = None,
 ) -> Iterator[Draft]:
@@ -191,6 +183,7 @@ def read_files(
     files that were read, by their paths, for `gone_documents`. `reader` has the limits of what reading a file may cost.
     """
     # Imported here: whoever adds no files does not wait for what reads them.
+    from attar.documents.following import ReadFile
     from attar.documents.workers import FileReader
 
     if reader is None:
@@ -225,50 +218,9 @@ def read_files(
         progress(before)
 
 
-def read_upload(files: "FileReader", name: str, data: bytes) -> Iterator[Draft]:
-    """Yield the documents of a file that was sent; they have no file of their own."""
-    return map(Draft.of_source, files.read_bytes(name, data))
-
-
-def gone_documents(store: Store, folders: Iterable[Path], read: dict[str, ReadFile]) -> list[str]:
-    """The names of documents that came from folders and are not there any more, in files that `read_files` has read."""
-    places = [Path(os.path.abspath(folder)) for folder in folders]
-    gone = []
-    for entry in store.documents():
-        if isinstance(entry, Fault) or not entry.source:
-            continue
-        if any(Path(entry.source).is_relative_to(place) for place in places):
-            file = read.get(entry.source)
-            if _is_missing(entry.source) if file is None else _is_gone(entry.name, file):
-                gone.append(entry.name)
-    return gone
-
-
-def _is_missing(path: str) -> bool:
-    """Whether there is no file. One in a folder that may not be read is not missing: its document must stay."""
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _is_gone(name: str, file: ReadFile) -> bool:
-    """Whether the file no longer contains this document.
-
-    The same file has another name if another folder was given: its documents are not gone.
-
-    >>> _is_gone("d-2", ReadFile("sub/d", {"d-1"})), _is_gone("sub/b", ReadFile("b", {"b"}))
-    (True, False)
-    >>> _is_gone("x.zip/b", ReadFile("x.zip", {"x.zip/a"}))
-    True
-    """
-    if name in file.documents or file.name in file.documents:
-        return False
-    inside = file.name + "/"
-    return name.startswith(inside) or not any(document.startswith(inside) for document in file.documents)
+def read_upload(files: "FileReader", name: str, data: bytes, source: str = "") -> Iterator[Draft]:
+    """Yield the documents of a file that was sent; `source` is where it comes from, if that is known."""
+    return (Draft.of_source(document, source) for document in files.read_bytes(name, data))
 
 
 def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:

@@ -1,6 +1,7 @@
 """Library: documents by name, questions in, answers out."""
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -11,16 +12,19 @@ from msgspec.structs import asdict
 
 from attar.errors import AttarError
 from attar.library.adding import Adder, append, check_budget, merge
-from attar.library.asking import TOGETHER, ask_all, search, verify
+from attar.library.asking import TOGETHER, ask_all, list_answers, search, verify
+from attar.library.copies import distinct_places
 from attar.library.documents import (
     MemoryCache,
     OpenDocument,
     document_of,
     similar_names,
     suggesting,
+    whole_sentence,
     with_places,
 )
 from attar.library.drafts import Draft
+from attar.library.folders import add_files, file_drafts, follow
 from attar.library.rereading import refit, reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
@@ -31,10 +35,12 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.folders import LibraryReader
 from attar.results import (
     Answer,
+    AnswerGroup,
     Asked,
     Change,
     Document,
     DocumentDetails,
+    FolderChanges,
     Hit,
     Refit,
     Reread,
@@ -48,6 +54,7 @@ from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
 from attar.store.records import Record
 from attar.store.store import Store
+from attar.text.kinds import is_yes_no
 
 if TYPE_CHECKING:
     from attar.reader.folders import GivenReader
@@ -193,6 +200,66 @@ class Library:
                 on_change(change)
         return changes
 
+    def add_file(
+        self,
+        file: str | os.PathLike[str] | bytes,
+        name: str | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
+    ) -> list[Change]:
+        """Add a file, given as a path or as its bytes and its name; an archive has several documents.
+
+        The name tells the kind of file, and names its document. A file that changed may replace its own document. The
+        documents before a refused one are added.
+        """
+        return self.add_many(file_drafts(file, name, tags), replace=replace, progress=progress)
+
+    def add_folder(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        sync: bool = False,
+        on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
+        progress: Progress = ignore_progress,
+    ) -> FolderChanges:
+        """Add the files of a folder and below, as `attar add` does: what is known is skipped, what changed is replaced.
+
+        Files that cannot be read are in the result, and the others are added. With `sync`, documents whose files are
+        gone are removed. `progress` is called with "bytes" of files, and with tokens.
+        """
+        from attar.documents.following import find_in_folder
+
+        return add_files(
+            lambda: self,
+            find_in_folder(folder, allow_empty=sync),
+            tags=tags,
+            replace=replace,
+            sync=sync,
+            on_change=on_change,
+            on_refused=on_refused,
+            progress=progress,
+        )
+
+    def watch(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tags: Sequence[str] | None = None,
+        on_change: Callable[[Change], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> Iterator[FolderChanges]:
+        """Follow a folder: bring the library in line with it, as `add_folder(…, sync=True)` does, then each change.
+
+        Yields what was done, at first and after each change; ends when `stop` is set, or with a break. A folder that is
+        gone raises; its documents stay.
+        """
+        return follow(lambda: self, folder, tags=tags, on_change=on_change, stop=stop)
+
     def append(
         self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = ignore_progress
     ) -> Change:
@@ -259,6 +326,8 @@ class Library:
             memories, [questions[at] for at in asked], top=top, texts=texts, look=look
         )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
+            if is_yes_no(questions[at]):
+                ranked = distinct_places([whole_sentence(answer, document.text) for answer in ranked])
             results[at] = Asked(with_places(ranked, document.parts), document.entry.memory_bytes)
         return [result for result in results if result is not None]
 
@@ -291,6 +360,22 @@ class Library:
             with self.opened() as shard:
                 answers += ask_all(shard.alone, questions[first : first + TOGETHER], top, look, within)
         return answers
+
+    def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]:
+        """All places that answer a question about as likely as the best one, grouped by answer, the likeliest first.
+
+        For questions with several answers, and for how many documents say one. The thirty documents that fit best are
+        looked through; `top` is the number of groups. Empty if the answer is not in this library.
+        """
+        with self.opened() as shard:
+            return list_answers(shard.alone, question, top, look, within)
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False

@@ -15,7 +15,7 @@ from typing import Protocol
 from attar.errors import AttarError, UnavailableError
 from attar.library.drafts import Draft
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
+from attar.results import Answer, AnswerGroup, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
 from attar.store.maintenance import Stats
 
 # The free bytes on disk that a ready server needs: room for some documents.
@@ -59,6 +59,15 @@ class ServedLibrary(Protocol):
         look: int | None = None,
         within: Subset | None = None,
     ) -> list[list[Answer]]: ...
+
+    def list_answers(
+        self,
+        question: str,
+        *,
+        top: int | None = None,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[AnswerGroup]: ...
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
-from attar.library.documents import MemoryCache, OpenDocument, place_in, with_places
+from attar.library.documents import MemoryCache, OpenDocument, place_in, whole_sentence, with_places
+from attar.library.spelling import LOOKED_AT, Spelling
 from attar.library.subsets import SubsetCache
 from attar.progress import check_stopped
-from attar.results import Excerpt, QuotedPlace, Sentence, Subset
+from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
+from attar.search.spelling import doubtful_words
 from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
 from attar.text.passages import passages_around
@@ -39,10 +41,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ShardCorpus:
-    """The frequencies of a text's words, and the digest of the statistics that its signature is made with."""
+    """The frequencies of a text's words, and the digest of the statistics that its signature is made with.
+
+    `known` are those of its `doubtful_words` that documents have.
+    """
 
     corpus: Corpus
     statistics: bytes
+    known: set[str]
 
 
 @dataclass(frozen=True)
@@ -138,15 +144,28 @@ class OpenedShard:
         self._now, self._index, self._reader = now, index, reader
         self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
+        self._spelling = Spelling(
+            reader.tokenizer,
+            lambda groups: index.holding(now, groups, LOOKED_AT + 1),
+            self._opened,
+        )
 
     def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
         """Call a step as that of a library whose only shard this is (`asking.EachShard`)."""
         return [step(self)]
 
-    def corpora(self, texts: Sequence[str]) -> list[ShardCorpus]:
-        """The frequencies of each text's words."""
+    def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
+        """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        return [ShardCorpus(corpus, statistics) for corpus in self._index.corpora(texts)]
+        known = [self._spelling.known(doubtful_words(text)) if also is None else set() for text in texts]
+        return [
+            ShardCorpus(corpus, statistics, words)
+            for corpus, words in zip(self._index.corpora(texts, also), known, strict=True)
+        ]
+
+    def neighbours(self, words: Iterable[str]) -> dict[str, list[str]]:
+        """Other spellings of words that documents have."""
+        return {word: self._spelling.neighbours(word) for word in words}
 
     def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
         """The moments of scores by words and by signatures."""
@@ -185,6 +204,14 @@ class OpenedShard:
     def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
         return {document.name: self._sentences(query, document, passages) for document in self._opened(names)}
+
+    def whole_sentences(self, answers: Sequence[Answer]) -> dict[str, Answer]:
+        """Those answers, by their number, whose documents are here, as the sentences that they stand in."""
+        found = {}
+        for at, answer in enumerate(answers):
+            for document in self._opened([answer.document] if answer.document else []):
+                found[str(at)] = whole_sentence(answer, document.text)
+        return found
 
     def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
         """The sums over the phrases of documents."""

@@ -165,15 +165,31 @@ class SearchIndex:
 
     # The steps of questions, each with what the steps before found out about all documents, in all shards.
 
-    def corpora(self, texts: Sequence[str]) -> list[Corpus]:
-        """The frequencies of each text's words."""
-        queries = [self._query(text) for text in texts]
+    def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[Corpus]:
+        """The frequencies of each text's words, and of other words `also` that stand for some of them."""
+        pieces = [self._query(text).pieces for text in texts]
+        if also is not None:
+            pieces = [np.union1d(own, self._pieces_of(more)) for own, more in zip(pieces, also, strict=True)]
         with self._lock:
             self._questions += len(texts)
             # Not for a process that asks once, as a command does.
             if self._questions > 1 and 0 < self._lists_from <= len(self):
                 self._lists.keep(self._table.packed)
-            return [self._table.words.corpus(query.pieces) for query in queries]
+            return [self._table.words.corpus(of_text) for of_text in pieces]
+
+    def _pieces_of(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The pieces of words; a comma between digits tells nothing."""
+        read = self.signer.reader.tokenizer.read_sentences([word.replace(",", " ") for word in words])
+        pieces: NDArray[np.int64] = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in read)])
+        return pieces
+
+    def holding(self, now: Snapshot, groups: Sequence[NDArray[np.int64]], most: int) -> list[list[str]]:
+        """The names of documents that hold all word pieces of each group, at most `most` of them."""
+        with self._lock:
+            found = self._table.words.holding(groups)
+            keys = [[self._table.keys[row] for row in rows[:most].tolist()] for rows in found]
+        entries = now.signatures.entry
+        return [[entry.name for key in some if (entry := entries(key)) is not None] for some in keys]
 
     def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
         """The moments of scores by words and by signatures."""
@@ -333,7 +349,9 @@ class SearchIndex:
         for at in order:
             entry = stored.entry(keys[rows[at]])
             if entry is not None and entry.changed == self._table.changed(rows[at]):
-                documents.append(RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest))
+                documents.append(
+                    RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest, entry.tokens)
+                )
         return documents[:count]
 
 

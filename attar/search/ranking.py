@@ -143,13 +143,14 @@ def refined(standards: Standards, nearest: Sequence[Nearest]) -> Standards:
 class RankedDocument(NamedTuple):
     """A document that search found: its score, in standard deviations above the mean document, its key and name.
 
-    `digest` is that of its text, by which copies are recognised; empty if it is not known.
+    `digest` is that of its text, by which copies are recognised; empty if it is not known. `tokens` is its length.
     """
 
     score: float
     key: bytes
     name: str
     digest: bytes = b""
+    tokens: int = 0
 
 
 def best_of(shards: Sequence[Sequence[RankedDocument]], count: int) -> list[RankedDocument]:

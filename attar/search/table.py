@@ -166,6 +166,38 @@ class Lexical:
         length = int(self._lengths[self._live].sum(dtype=np.float64))
         return Corpus(int(self._live.sum()), length, wanted, self._frequencies[wanted])
 
+    def holding(self, groups: Sequence[NDArray[Any]]) -> list[NDArray[np.int32]]:
+        """The rows that hold all word pieces of each group.
+
+        >>> index = Lexical(pieces=5)
+        >>> index.append([(np.array([1, 2]), np.array([1, 3])), (np.array([2, 4]), np.array([1, 1]))])
+        >>> [rows.tolist() for rows in index.holding([np.array([2]), np.array([2, 4]), np.array([1, 4])])]
+        [[0, 1], [1], []]
+        """
+        held = [bool(len(group)) and bool(self._frequencies[group].all()) for group in groups]
+        wanted = {
+            piece for group, is_held in zip(groups, held, strict=True) if is_held for piece in group.tolist()
+        }
+        recent = np.flatnonzero(np.isin(self._recent.pieces, sorted(wanted)))
+        recent = recent[np.argsort(self._recent.pieces[recent], kind="stable")]
+        pieces, rows = self._recent.pieces[recent], self._recent.rows(self._sorted)[recent]
+        rows_of = {}
+        for piece in wanted:
+            first, last = np.searchsorted(pieces, (piece, piece + 1))
+            posted = self._rows[self._bounds[piece] : self._bounds[piece + 1]]
+            rows_of[piece] = np.concatenate((posted, rows[first:last]))
+        found = []
+        for group, is_held in zip(groups, held, strict=True):
+            rarest, *others = (
+                sorted((rows_of[piece] for piece in group.tolist()), key=len) if is_held else [rows[:0]]
+            )
+            common = rarest[self._live[rarest]]
+            for other in others:  # rows ascend; `np.isin` takes a hundred times as long for some
+                at = np.searchsorted(other, common)
+                common = common[other[np.minimum(at, len(other) - 1)] == common]
+            found.append(common)
+        return found
+
     def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
         """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
         corpus = corpus or self.corpus(pieces)

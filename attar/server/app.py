@@ -71,16 +71,19 @@ _LIST_QUERY = (
     Parameter("since", "only documents with a date from this day on", {"type": "string", "format": "date"}),
 )
 _FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
+_SOURCE = {"type": "string", "maxLength": wire.MAX_NAME}
 _FILE_QUERY = (
     Parameter("name", "the file's name; those of a form have their own", _FILE_NAME),
     Parameter("replace", "1: another text of that name is replaced", _FLAG),
     Parameter("tag", "a tag of its documents; may be repeated", {"type": "string"}),
+    Parameter("source", "where the file comes from: what comes from there again may replace it", _SOURCE),
 )
 
 # Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
 # "…/append" before the name alone.
 ROUTES = (
     Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
+    Route("POST", wire.ANSWERS, routes.list_answers, wire.ListAnswers, {200: wire.AnswerList}, (404,)),
     Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}, (404,)),
     Route("POST", wire.VERIFY, routes.verify, wire.Verify, {200: wire.Verification}, (404,)),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),

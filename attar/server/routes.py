@@ -144,6 +144,19 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     return wire.ManyAnswers(results, seconds, read, missing, by_words)
 
 
+async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
+    """Find all places that answer a question, grouped by answer."""
+    started = time.perf_counter()
+    check_length("question", len(body.question), service.settings.max_question)
+    check_cost([body.question], body.top)
+    groups, missing = await service.search(
+        partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
+    )
+    service.metrics.count_questions(1, to_all=True)
+    seconds = time.perf_counter() - started
+    return wire.AnswerList(body.question, groups, seconds, missing, service.unsigned)
+
+
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
     started = time.perf_counter()
@@ -232,9 +245,9 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
     """Add the documents of files; the ones before a refused one are added. What takes long becomes a job."""
     replace = _query_flag(request, "replace")
     what = body[0].name if len(body) == 1 else f"{len(body)} files"
-    tags = request.query_params.getlist("tag")
-    check_labels(tags, {})
-    read = partial(service.read_files, body, tags)
+    tags = request.query_params.getlist("tag") or None
+    check_labels(tags or (), {})
+    read = partial(service.read_files, body, tags=tags, source=_source(request, body))
     if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
         drafts = await service.run_slow(read)
         if sum(len(draft.text) for draft in drafts) <= LONG:
@@ -243,6 +256,15 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
             )
         return _accepted(service, what, lambda job: add_drafts(service.library, drafts, replace, job))
     return _accepted(service, what, lambda job: add_drafts(service.library, read(in_job=True), replace, job))
+
+
+def _source(request: Request, files: Sequence[Upload]) -> str:
+    """Where a file comes from, if the client says it: what comes from there again may replace it."""
+    source = request.query_params.get("source", "")
+    if source and len(files) > 1:
+        raise OptionError.expected("source", "one file", f"{len(files):,}", "send them one by one")
+    check_length("source", len(source), wire.MAX_NAME)
+    return source
 
 
 async def list_jobs(service: Service, request: Request) -> wire.JobList:

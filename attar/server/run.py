@@ -1,40 +1,35 @@
-"""Running the application on uvicorn, in one process or several, and the server's log."""
+"""Running the application on uvicorn, in one process or several."""
 
 import gc
-import logging
 import os
 import socket
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from attar.errors import OptionError
 from attar.server.connections import Connection
-from attar.server.problems import printable
+from attar.server.logs import log, set_up_logging
 from attar.server.settings import Address, Settings, open_library
+from attar.server.watching import watching
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from attar.library.served import ServedLibrary
 
-log = logging.getLogger("attar.server")
-
 # Connections that wait to be accepted; uvicorn's default.
 _BACKLOG = 2048
 # A worker that does not answer the parent's health check for this many seconds is killed. A replacement has as long to
 # start (SIGHUP); importing torch and compiling may take most of it on a busy machine.
 _HEALTH_CHECK_SECONDS = 60
-# Characters of a line in the log; a request's own text in it is cut before.
-_MAX_LINE = 4_000
 # Python's own thresholds are 700, 10 and 10.
 _GC_THRESHOLDS = (20_000, 20, 20)
 
@@ -48,12 +43,13 @@ def serve(settings: Settings, address: Address, library: "ServedLibrary | None" 
         if address.workers > 1:
             # The workers' prometheus_client reads it when it is imported.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        _run(replace(settings, shared=Path(folder)), address, library)
+        with nullcontext() if settings.watch is None else watching(settings, settings.watch):
+            _run(replace(settings, shared=Path(folder)), address, library)
 
 
 def _run(settings: Settings, address: Address, library: "ServedLibrary | None" = None) -> None:
     """Run uvicorn in this process, or in worker processes that are restarted when they die."""
-    _set_up_logging(settings)
+    set_up_logging(settings)
     config = uvicorn.Config(
         partial(_make_worker_app, settings, library),
         factory=True,
@@ -105,7 +101,7 @@ def _make_worker_app(settings: Settings, library: "ServedLibrary | None") -> "AS
 
     # The event loop waits at most this long for a computing thread, not Python's 5 ms.
     sys.setswitchinterval(0.0005)
-    _set_up_logging(settings)
+    set_up_logging(settings)
     library = open_library(settings) if library is None else library
     library.prepare()
     # What is loaded by now stays, and requests leave few reference cycles: a full collection, which would walk
@@ -141,50 +137,3 @@ def listen(address: Address) -> socket.socket:
         ) from error
     listening.set_inheritable(True)
     return listening
-
-
-class PlainFormatter(logging.Formatter):
-    """One line per event: time, level, message and fields; the trace of a bug has a line per call."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, with the fields after the message."""
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = f"{self.formatTime(record)} {record.levelname} {record.getMessage()}{fields}"
-        return "\n".join([printable(line, _MAX_LINE), *_trace(record)])
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The object as a line."""
-        event: dict[str, Any] = {
-            "time": record.created,
-            "level": record.levelname.lower(),
-            "message": printable(record.getMessage(), _MAX_LINE),
-        } | _fields(record)
-        if record.exc_info:
-            event["trace"] = "\n".join(_trace(record))
-        return msgspec.json.encode(event).decode()
-
-
-def _trace(record: logging.LogRecord) -> list[str]:
-    """The lines of an exception's trace; its message may be a client's text."""
-    lines = logging.Formatter().formatException(record.exc_info).split("\n") if record.exc_info else []
-    return [printable(line, _MAX_LINE) for line in lines]
-
-
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields: dict[str, Any] = getattr(record, "fields", {})
-    return fields
-
-
-def _set_up_logging(settings: Settings) -> None:
-    """Write the logs of the server and of uvicorn to stderr, in one format; tokens are never logged."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else PlainFormatter())
-    for name in (log.name, "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.setLevel(settings.log_level.upper())
-        logger.propagate = False

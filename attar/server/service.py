@@ -178,16 +178,16 @@ class Service:
         return await self._slow.run(work)
 
     def read_files(
-        self, files: Sequence[Upload], tags: Sequence[str] = (), *, in_job: bool = False
+        self, files: Sequence[Upload], *, tags: Sequence[str] | None, source: str, in_job: bool = False
     ) -> list[Draft]:
-        """The documents of files, in order; without tags they keep those that they have."""
+        """The documents of files, in order, with tags; `source` is where the only one comes from."""
         reader, drafts, characters = self._job_files if in_job else self._files, [], 0
         for file in files:
-            for draft in read_upload(reader, file.name, file.data):
+            for draft in read_upload(reader, file.name, file.data, source):
                 characters += len(draft.text)
                 # Of all documents together: an archive of some kilobytes can hold any number of long ones.
                 check_length("texts of the file", characters, self.settings.max_text)
-                drafts.append(draft.labelled(tags or None, None))
+                drafts.append(draft.labelled(tags, None))
         return drafts
 
     async def stats(self) -> Stats:

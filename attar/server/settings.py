@@ -46,6 +46,7 @@ class Settings:
     read_tokens: frozenset[str] = option(frozenset(), "Tokens that may ask, but not change.", repr=False)
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
+    watch: Path | None = option(None, "Follow the files of this folder, as attar watch does.")
     lists_from: int | None = option(
         None,
         "Above this many documents, search is approximate; 0: never. Default: 200,000.",

@@ -220,3 +220,22 @@ def is_english(question: str) -> bool:
     accented = sum(not word.isascii() for word in _LETTERS.findall(question) if word.islower())
     asks = not english.SHARED_QUESTION_WORDS.isdisjoint(words[:1])
     return sum(word in english.SHARED_WORDS for word in words) + asks + accented < _SHARED
+
+
+# How a question begins that wants yes or no,
+_YES_NO = re.compile(
+    r"(?:and |but |so )?(?:am|is|are|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might"
+    r"|must)(?:n['’]?t)? \S",
+    re.IGNORECASE,
+)
+# and the words of one that wants more than that.
+_WANTS_MORE = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how|or)\b|___", re.IGNORECASE)
+
+
+def is_yes_no(question: str) -> bool:
+    """Whether a question wants yes or no.
+
+    >>> [is_yes_no(text) for text in ("Is smoking allowed?", "Is it red or blue?", "Do you know who left?")]
+    [True, False, False]
+    """
+    return bool(_YES_NO.match(question.strip())) and not _WANTS_MORE.search(question)

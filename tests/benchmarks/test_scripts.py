@@ -33,6 +33,7 @@ ALONE = {
     "retrieval": (str(EVERYDAY), "--queries", "5"),
     "scale": ("--quick",),
     "search": ("--quick",),
+    "spelling": (str(EVERYDAY), "--queries", "5"),
     "startup": ("--quick",),
     "way": (),
 }

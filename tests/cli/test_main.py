@@ -31,7 +31,20 @@ def test_help_names_every_command(flag):
     ]
     assert listed[:5] == ["demo", "add", "ask", "search", "serve"]
     assert set(listed) == {
-        *("demo", "add", "append", "ask", "verify", "merge", "remove", "tag", "list", "show", "reread"),
+        *(
+            "demo",
+            "add",
+            "watch",
+            "append",
+            "ask",
+            "verify",
+            "merge",
+            "remove",
+            "tag",
+            "list",
+            "show",
+            "reread",
+        ),
         *("export", "import"),
         *("train-questions", "evaluate-questions"),
         *("serve", "search", "mcp", "shard", "store", "paper", "bench"),

@@ -151,3 +151,18 @@ def test_copies_are_one_answer_with_the_number_of_other_places(run, tmp_path):
     _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--top", "1", *READER)
     assert lines[0].startswith("China")
     assert "line 1, and 1 more" in lines[0]
+
+
+def test_all_places_are_listed_by_answer(run):
+    _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--all", *READER)
+    assert lines[0].split("  ")[0::2] == ["China", "1 place"]
+    assert lines[1] == "  tea, line 1  It was first drunk in China."
+    _, (line,), _ = run("ask", "library", "tea", "Where was tea first drunk?", "--all", "--json", *READER)
+    (row,) = json.loads(line)["questions"]
+    assert (row["groups"][0]["text"], row["groups"][0]["count"]) == ("China", 1)
+    assert row["groups"][0]["places"][0]["quote"] == "It was first drunk in China."
+
+
+def test_a_question_for_yes_or_no_prints_the_sentence_first(run):
+    _, lines, _ = run("ask", "library", "Is tea made from leaves?", *READER)
+    assert any(line.startswith("Tea is made from the leaves of Camellia sinensis.  ") for line in lines)

@@ -7,7 +7,8 @@ import pytest
 
 from attar.documents.sources import find_files
 from attar.errors import FormatError
-from attar.library.drafts import gone_documents, read_files
+from attar.library.drafts import read_files
+from attar.library.folders import add_files
 from attar.library.library import Library
 from attar.store.records import Origin
 
@@ -87,13 +88,11 @@ def library(tmp_path, reader):
 
 @pytest.fixture
 def add(library):
-    """Add the documents of paths, and return the changes and the documents that are gone."""
+    """Add the documents of paths, and remove those that are gone, and return what was done."""
 
     def added(*paths):
-        found, read, bad = find_files(paths), {}, []
-        changes = library.add_many(read_files(found.files, bad.append, read=read), on_refused=bad.append)
-        gone = gone_documents(library.store, found.folders, read)
-        return {change.name: change.change for change in changes}, gone, [str(fault) for fault in bad]
+        added = add_files(lambda: library, find_files(paths), sync=True)
+        return {change.name: change.change for change in added.changes}, added.removed, added.refused
 
     return added
 
@@ -110,13 +109,13 @@ def test_a_folder_again_adds_what_is_new_and_reads_again_what_changed(folder, ad
     assert (gone, bad) == ([], [])
 
 
-def test_documents_whose_file_or_line_is_gone_are_found(folder, add, library):
+def test_documents_whose_file_or_line_is_gone_are_removed(folder, add, library):
     add(folder)
     library.add("other", "Not from a file.")
     (folder / "a.txt").unlink()
     (folder / "sub" / "d.jsonl").write_text(json.dumps({"id": "x/1", "text": "One."}))
-    assert add(folder)[1] == ["a", "d-2"]
     assert add(folder / "sub")[1] == ["d-2"]
+    assert add(folder)[1] == ["a"]
 
 
 def test_documents_of_a_file_that_cannot_be_read_now_are_not_gone(folder, add):

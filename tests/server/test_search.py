@@ -107,3 +107,18 @@ def test_clients_verify_and_choose_documents_as_the_library_does(listen, made):
             client.add("tea", TEXTS["tea"], tags=["x" * 10_000])
         with pytest.raises(OptionError, match="no document has the tag 'x'"):
             client.ask_all(QUESTION, within=Subset(tags=("x",)))
+
+
+def test_all_places_are_listed_over_http_as_in_python(listen, made):
+    url, library = listen(made).url, made.library
+
+    async def listed():
+        async with AsyncClient(url) as client:
+            return await client.list_answers(QUESTION)
+
+    here = library.list_answers(QUESTION)
+    with Client(url) as client:
+        there = client.list_answers(QUESTION)
+    assert here[0].text == "China"
+    assert [(group.text, group.count) for group in here] == [(group.text, group.count) for group in there]
+    assert asyncio.run(listed()) == there

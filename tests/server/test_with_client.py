@@ -85,9 +85,18 @@ class Awaited:
     def __getattr__(self, name):
         def call(*arguments, **options):
             returned = getattr(self.client, name)(*arguments, **options)
+            if name == "watch":
+                return self.rounds(returned)
             return self.loop.run_until_complete(collect(returned) if name == "documents" else returned)
 
         return call
+
+    def rounds(self, returned):
+        while True:
+            try:
+                yield self.loop.run_until_complete(anext(returned))
+            except StopAsyncIteration:
+                return
 
     def __contains__(self, name):
         return name in self.names()
@@ -223,3 +232,61 @@ def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listen,
         assert client.append("0", TEXT).change == "appended"
         assert (statuses[0], statuses[-1], set(statuses)) == (504, 200, {504, 200})
         assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}"
+
+
+def folder_scenario(library, folder):
+    """Add a file and a folder, bring the library in line, follow it; return what was done, without lines of errors."""
+
+    def done(added):
+        return [(change.name, change.change) for change in added.changes], added.removed, len(added.refused)
+
+    yield [(change.name, change.change) for change in library.add_file(folder / "a.txt", tags=["paid"])]
+    (folder / "a.txt").write_text("Ann stayed.")
+    yield [(change.name, change.change) for change in library.add_file(folder / "a.txt")]
+    yield [each.name for each in library.documents(within=attar.Subset(tags=("paid",)))]
+    (folder / "cut.pdf").write_bytes(b"%PDF-1.7 cut")
+    yield done(library.add_folder(folder))
+    (folder / "sub" / "b.txt").unlink()
+    yield done(library.add_folder(folder, sync=True))
+    yield [each.name for each in library.documents()]
+    rounds = iter(library.watch(folder, stop=(stop := threading.Event())))
+    yield done(next(rounds))
+    (folder / "a.txt").rename(folder / "c.txt")
+    yield done(next(rounds))
+    stop.set()
+    yield list(rounds)
+    yield [each.name for each in library.documents()]
+
+
+@pytest.mark.parametrize("connect", [attar.Client, Awaited])
+def test_a_client_adds_and_follows_folders_as_a_library_does(listen, tiny_reader, stories, tmp_path, connect):
+    folders = tmp_path / "one" / "letters", tmp_path / "two" / "letters"
+    for folder in folders:
+        (folder / "sub").mkdir(parents=True)
+        (folder / "a.txt").write_text("Ann left.")
+        (folder / "sub" / "b.txt").write_text("Bob came.")
+    with attar.Library(tmp_path / "own", tiny_reader) as library:
+        library.add_many([(str(at), stories[at].text) for at in range(2)])
+        expected = list(folder_scenario(library, folders[0]))
+    with connect(listen().url) as client:
+        assert list(folder_scenario(client, folders[1])) == expected
+
+
+def test_two_computers_with_the_same_path_do_not_remove_each_others_documents(listen, tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("Ann left.")
+    (tmp_path / "b.txt").write_text("Bob came.")
+    with attar.Client(listen().url) as client:
+        monkeypatch.setattr("socket.gethostname", lambda: "one")
+        client.add_folder(tmp_path)
+        assert client.show("b").source == f"one:{tmp_path / 'b.txt'}"
+        (tmp_path / "b.txt").unlink()
+        monkeypatch.setattr("socket.gethostname", lambda: "two")
+        assert client.add_folder(tmp_path, sync=True).removed == []
+        monkeypatch.setattr("socket.gethostname", lambda: "one")
+        assert client.add_folder(tmp_path, sync=True).removed == ["b"]
+
+
+def test_a_folder_is_not_half_refused_by_a_server_that_is_not_there(tmp_path):
+    (tmp_path / "a.txt").write_text("Ann left.")
+    with attar.Client("http://127.0.0.1:1", retries=0) as client, pytest.raises(UnavailableError):
+        client.add_folder(tmp_path)

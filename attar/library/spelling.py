@@ -1,0 +1,95 @@
+"""What a library's documents spell in another way than a query, so that words find them nevertheless."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.library.documents import OpenDocument
+from attar.progress import check_stopped
+from attar.search.spelling import is_number, other_spellings
+
+if TYPE_CHECKING:
+    from attar.text.pieces import PieceTokenizer
+
+# Documents whose sentences are looked at for one word.
+LOOKED_AT = 8
+# Unknown words of a query whose neighbours are looked up,
+MOST_UNKNOWN = 4
+# and how many neighbours of each are taken, if there are several.
+_MOST_NEIGHBOURS = 3
+
+Ids = NDArray[np.int64]
+# The names of documents that hold all pieces of each word, some of them.
+Holding = Callable[[Sequence[Ids]], list[list[str]]]
+
+
+class Spelling:
+    """Which words documents have: as texts say, or if one is not kept, all pieces of a word in one sentence."""
+
+    def __init__(
+        self,
+        tokenizer: "PieceTokenizer",
+        holding: Holding,
+        opened: Callable[[Iterable[str]], list[OpenDocument]],
+    ) -> None:
+        self._tokenizer, self._holding, self._opened = tokenizer, holding, opened
+
+    def known(self, words: Sequence[str]) -> set[str]:
+        """Those words that a document has; if so many documents hold the pieces that not all are looked at, it has."""
+        return self._found(words, if_many=True)
+
+    def neighbours(self, word: str) -> list[str]:
+        """The other spellings of a word that a document has."""
+        found = self._found([*other_spellings(word)], if_many=False)
+        return sorted(found)[:_MOST_NEIGHBOURS]
+
+    def _found(self, words: Sequence[str], *, if_many: bool) -> set[str]:
+        pieces = [np.unique(ids) for ids, _ in self._tokenizer.read_sentences(words)]
+        found = set()
+        for word, ids, names in zip(words, pieces, self._holding(pieces), strict=True):
+            if not names:
+                continue
+            is_one_piece, is_many = len(ids) == 1, len(names) > LOOKED_AT
+            if is_one_piece or (is_many and if_many) or self._is_said(word, ids, names[:LOOKED_AT]):
+                found.add(word)
+        return found
+
+    def _is_said(self, word: str, ids: Ids, names: Sequence[str]) -> bool:
+        check_stopped()
+        return any(
+            _has_sentence_with(document, ids) and _has_word(document.text, word)
+            for document in self._opened(names)
+        )
+
+
+def _has_word(text: str | None, word: str) -> bool:
+    """Whether a text has a word, in any case and with any accents; not known without the text.
+
+    >>> _has_word("Priya Ramán left.", "raman"), _has_word("Ramanujan left.", "raman"), _has_word(None, "raman")
+    (True, False, True)
+    """
+    if text is None:
+        return True
+    if not text.isascii():
+        text = "".join(
+            sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign)
+        )
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _has_sentence_with(document: OpenDocument, ids: Ids) -> bool:
+    index = document.memory.phrases
+    places = np.flatnonzero(np.isin(index.words, ids))
+    # Each piece once per sentence.
+    sentences = np.searchsorted(index.word_starts, places, "right")
+    return bool(len(places)) and int(np.unique(sentences, return_counts=True)[1].max()) == len(ids)
+
+
+def unknown_words(words: Sequence[str], known: Iterable[set[str]]) -> list[str]:
+    """The words that no shard knows, and numbers, which may be written in both ways."""
+    anywhere = set[str]().union(*known)
+    return [word for word in words if is_number(word) or word not in anywhere][:MOST_UNKNOWN]

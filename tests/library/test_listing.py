@@ -1,0 +1,130 @@
+"""All places that answer a question, grouped by answer, and questions that want yes or no; the reader that ships."""
+
+import pytest
+
+from attar.errors import FormatError, OptionError
+from attar.library.asking import list_answers
+from attar.library.copies import distinct_places, grouped
+from attar.library.library import Library
+from attar.library.shard import OpenedShard
+from attar.reader.reader import Reader
+from attar.results import ABSENT, Answer, Subset
+
+LETTERS = {
+    "march": "The meeting in March was held by Priya Raman. Coffee was served in the hall.",
+    "april": "The meeting in April was held by Tom Okafor. Rain fell all day.",
+    "may": "The meeting in May was held by Priya Raman. The hall was painted blue.",
+    "tea": "Tea is made from the leaves of a plant. It was first drunk in China.",
+    "rules": "Dogs are not allowed in the hall. The key hangs at the door.",
+}
+QUESTION = "Who held the meeting?"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    with Library(tmp_path_factory.mktemp("listing") / "library", Reader.load()) as library:
+        library.add_many(LETTERS.items())
+        yield library
+
+
+def by_answer(groups):
+    return {group.text: sorted(place.document for place in group.places) for group in groups}
+
+
+@pytest.mark.slow
+def test_places_are_grouped_by_answer_and_counted(library):
+    groups = library.list_answers(QUESTION)
+    assert by_answer(groups) == {"Priya Raman": ["march", "may"], "Tom Okafor": ["april"]}
+    assert [group.count for group in groups] == [2, 1]
+    for place in (place for group in groups for place in group.places):
+        assert LETTERS[place.document][place.start : place.end] == place.text
+        assert place.quote in LETTERS[place.document]
+        assert 0 < place.probability <= 1
+
+
+@pytest.mark.slow
+def test_groups_are_ordered_by_how_likely_they_are_and_cut(library):
+    groups = library.list_answers(QUESTION)
+    assert [group.probability for group in groups] == sorted(
+        (group.probability for group in groups), reverse=True
+    )
+    assert library.list_answers(QUESTION, top=1) == groups[:1]
+
+
+@pytest.mark.slow
+def test_only_documents_of_a_subset_are_listed(library):
+    only = Subset(names=("april", "tea"))
+    assert by_answer(library.list_answers(QUESTION, within=only)) == {"Tom Okafor": ["april"]}
+
+
+@pytest.mark.slow
+def test_nothing_is_listed_where_the_answer_is_not_in_the_library(library):
+    question = "What is the capital of Norway?"
+    assert library.ask_all(question)[0].absent
+    assert library.list_answers(question) == []
+
+
+@pytest.mark.slow
+def test_copies_of_a_document_are_places(library, tmp_path):
+    with Library(tmp_path / "copies", library.reader) as other:
+        other.add_many([*LETTERS.items(), ("copy", LETTERS["april"])])
+        assert by_answer(other.list_answers(QUESTION))["Tom Okafor"] == ["april", "copy"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("question", "top", "kind"), [("?", None, FormatError), (QUESTION, 0, OptionError)])
+def test_mistakes_are_one_line(library, question, top, kind):
+    with pytest.raises(kind):
+        library.list_answers(question, top=top)
+
+
+@pytest.mark.slow
+def test_shards_list_what_one_library_lists(library, tmp_path):
+    parts = [Library(tmp_path / str(at), library.reader) for at in range(2)]
+    for at, item in enumerate(LETTERS.items()):
+        parts[at % 2].add(*item)
+    with parts[0], parts[1], parts[0].opened() as one, parts[1].opened() as two:
+
+        def each_shard(step):
+            return [step(shard) for shard in (one, two) if isinstance(shard, OpenedShard)]
+
+        assert by_answer(list_answers(each_shard, QUESTION, None)) == by_answer(
+            library.list_answers(QUESTION)
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ask", ["ask", "ask_all"])
+def test_a_question_for_yes_or_no_gets_the_sentence_that_decides(library, ask):
+    question = "Are dogs allowed in the hall?"
+    answers = library.ask("rules", question) if ask == "ask" else library.ask_all(question)
+    best = next(answer for answer in answers if not answer.absent)
+    assert (best.text, best.kind) == ("Dogs are not allowed in the hall.", "sentence")
+    assert LETTERS["rules"][best.start : best.end] == best.text == best.quote
+    texts = [answer.text for answer in answers if answer.document in (None, "rules")]
+    assert len(texts) == len(set(texts))  # each sentence once
+
+
+@pytest.mark.slow
+def test_other_questions_get_phrases(library):
+    assert library.ask("rules", "Where are dogs not allowed?")[0].kind != "sentence"
+
+
+def test_answers_differ_by_more_than_case_articles_and_punctuation():
+    said = [
+        Answer(text, 0.2, "name") for text in ("The Old Inn", "old inn.", "an old inn", "Old Mill", "the")
+    ]
+    assert [(group.text, group.count) for group in grouped(said, {})] == [
+        ("The Old Inn", 3),
+        ("Old Mill", 1),
+        ("the", 1),
+    ]
+
+
+def test_sentences_that_several_phrases_stand_in_are_one_place():
+    one = Answer("Ann left.", 0.3, "sentence", "Ann left.", 0, 9)
+    absent = Answer("", 0.2, ABSENT)
+    assert distinct_places([one, absent, one]) == [
+        Answer("Ann left.", 0.6, "sentence", "Ann left.", 0, 9),
+        absent,
+    ]

@@ -1,0 +1,71 @@
+"""A long story among letters: it does not attract questions that it does not answer. With the reader that ships."""
+
+import pytest
+
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from benchmarks.stories import tell_stories
+
+pytestmark = pytest.mark.slow
+
+LETTERS = {
+    "landlord": "From 1 March the rent of the flat is 865 pounds a month. The heating will be repaired by Mr Hobbs.",
+    "minutes": "The club meets in the library on Monday. Priya Raman books the journeys of the club.",
+    "crane": "The crane was inspected by Rowena Pike. The inspection cost 520 pounds.",
+    "trip": "The cabin is on the island of Skye and costs 214 euros. Tobias brings the music.",
+    "garden": "The garden has three apple trees. They were planted in 1987 by Walter Quill.",
+}
+QUESTIONS = {
+    "How much is the rent?": "landlord",
+    "Who repairs the heating?": "landlord",
+    "Who books the journeys of the club?": "minutes",
+    "Who inspected the crane?": "crane",
+    "Who brings the music?": "trip",
+    "When were the apple trees planted?": "garden",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    with Library(tmp_path_factory.mktemp("mixed") / "library", Reader.load()) as library:
+        library.add_many(LETTERS.items())
+        yield library
+
+
+@pytest.fixture(scope="module")
+def story():
+    return "\n\n".join(
+        f"CHAPTER {number}\n\n{story.text}" for number, story in enumerate(tell_stories(7, 40), 1)
+    )
+
+
+def best(library, question):
+    return next(answer for answer in library.ask_all(question) if not answer.absent)
+
+
+def test_a_long_story_changes_no_answer_of_the_letters(library, story):
+    before = {question: best(library, question) for question in QUESTIONS}
+    library.add("story", story)
+    after = {question: best(library, question) for question in QUESTIONS}
+    library.remove("story")
+    assert {question: answer.document for question, answer in before.items()} == QUESTIONS
+    assert [answer.text for answer in after.values()] == [answer.text for answer in before.values()]
+    assert {question: answer.document for question, answer in after.items()} == QUESTIONS
+
+
+def test_a_few_small_files_more_change_no_answer(library):
+    before = {question: best(library, question).text for question in QUESTIONS}
+    small = {"tea": "Tea was first drunk in China.", "salt": "Salt is mined.", "note": "Buy milk and bread."}
+    library.add_many(small.items())
+    after = {question: best(library, question).text for question in QUESTIONS}
+    library.remove(*small)
+    assert after == before
+
+
+def test_a_long_story_still_answers_what_only_it_says(library):
+    (told,) = tell_stories(11, 1)
+    question, answer = told.questions[0]
+    library.add("story", "\n\n".join([*(story.text for story in tell_stories(7, 20)), told.text]))
+    found = library.ask_all(question)
+    library.remove("story")
+    assert answer in [each.text for each in found if each.document == "story"]

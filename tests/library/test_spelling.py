@@ -1,0 +1,115 @@
+"""Numbers and names that a query writes in another way than the documents: they are found, in asking and searching."""
+
+import pytest
+
+from attar.library import asking
+from attar.library.library import Library
+from attar.reader.reader import Reader
+
+pytestmark = pytest.mark.slow
+
+TEXTS = {
+    "boat": "The boat costs 1,610 pounds. It is painted blue.",
+    "van": "The van was sold for 24500 pounds in spring.",
+    "travel": "Priya Raman books all journeys of the firm. She sits next to the stairs.",
+    "tools": "Desmond Achebe keeps the keys of the shed. The tools hang on the wall.",
+    "tea": "Tea is made from the leaves of a plant. It was first drunk in China.",
+    "salt": "Salt is mined near Salzburg. It was traded for centuries.",
+    "kitchen": "The kitchen is cleaned on Fridays by everybody in turn.",
+    "heating": "The heating was repaired in February by a firm from Bath.",
+    "garden": "The garden has three apple trees and a wall of brick.",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    with Library(tmp_path_factory.mktemp("spelling") / "library", Reader.load()) as library:
+        library.add_many(TEXTS.items())
+        yield library
+
+
+def spellings(library, *texts):
+    """What is looked for in addition to the words of each text."""
+    with library.opened() as shard:
+        return asking._other_spellings(shard.alone, texts, shard.alone(lambda one: one.corpora(texts)))
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("1610 pounds", "boat"),
+        ("1,610 pounds", "boat"),
+        ("24,500 pounds", "van"),
+        ("24500", "van"),
+        ("24,500", "van"),
+        ("Priya Ramen", "travel"),
+        ("Raamn journeys", "travel"),
+        ("Desmond Acheve", "tools"),
+    ],
+)
+def test_search_finds_the_document(library, query, name):
+    assert library.search(query)[0].document == name
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [("What does Priya Ramen book?", "travel"), ("What costs 1610 pounds?", "boat")],
+)
+def test_asking_finds_the_document(library, question, answer):
+    found = library.ask_all(question)
+    assert next(each.document for each in found if not each.absent) == answer
+
+
+def test_words_that_documents_have_are_not_spelled_otherwise(library):
+    assert spellings(library, "Who keeps the keys of the shed?", "Where was salt traded?") == [[], []]
+
+
+def test_a_word_without_a_neighbour_changes_nothing(library):
+    assert spellings(library, "Where is the defibrillator?") == [[]]
+
+
+def test_only_words_that_a_text_has_are_taken_for_neighbours(library):
+    assert spellings(library, "Priya Ramen", "Acheve", "1610", "24,500") == [
+        ["raman"],
+        ["achebe"],
+        ["1,610"],
+        ["24500"],
+    ]
+
+
+def test_the_ranking_of_ordinary_queries_is_the_same_bit_for_bit(library, monkeypatch):
+    queries = ["Who keeps the keys of the shed?", "mining salt", "When was the heating repaired?"]
+    with library.opened() as shard:
+        before = asking.find_candidates(shard.alone, queries, 9)
+        monkeypatch.setattr(
+            asking, "_other_spellings", lambda each_shard, texts, corpora: [[] for _ in texts]
+        )
+        assert asking.find_candidates(shard.alone, queries, 9) == before
+
+
+def test_a_word_that_another_shard_has_is_known(library, tmp_path):
+    parts = [Library(tmp_path / str(at), library.reader) for at in range(2)]
+    parts[0].add("noodles", "The ramen is served hot.")
+    parts[1].add("travel", TEXTS["travel"])
+    with parts[0], parts[1], parts[0].opened() as one, parts[1].opened() as two:
+
+        def each_shard(step):
+            return [step(one), step(two)]
+
+        texts = ["Who cooks ramen?", "Who is Raamn?"]
+        assert asking._other_spellings(each_shard, texts, each_shard(lambda shard: shard.corpora(texts))) == [
+            [],
+            ["raman"],
+        ]
+
+
+def test_texts_that_are_not_kept_are_found_too(library, tmp_path):
+    with Library(tmp_path / "without", library.reader, keep_text=False) as other:
+        other.add_many(TEXTS.items())
+        assert other.search("Priya Ramen")[0].document == "travel"
+
+
+def test_a_query_of_a_thousand_unknown_words_is_answered(library):
+    assert library.search(
+        " ".join(f"qwerty{chr(97 + at % 26)}zx{chr(97 + at // 26 % 26)}" for at in range(700))
+    )
