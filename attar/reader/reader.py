@@ -19,20 +19,14 @@ from attar.memory.memory import Floats, Form, Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.reader.answers import ScoredPhrases, rank, rank_phrases
 from attar.reader.confidence import LookCalibration
-from attar.reader.encoding import (
-    EncodedWindow,
-    TextEncoder,
-    Window,
-    WindowedText,
-    WindowPhrases,
-    encode_batches,
-)
+from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, encode_batches
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.look_answers import chosen_first, look_features, rank_looked
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
+from attar.reader.windows import FoundPhrases, WindowedText
 from attar.results import Answer, check_top
 
 if TYPE_CHECKING:
@@ -44,13 +38,6 @@ OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 _GROUP = 2**20
 # Sentences that are read again by default, if the reader has a second look.
 _LOOK = 3
-
-
-class _Batch(NamedTuple):
-    """Windows that are encoded together: the number of their text, and their numbers in it."""
-
-    text: int
-    windows: list[int]
 
 
 class Features(NamedTuple):
@@ -138,6 +125,7 @@ class Reader:
     def to(self, device: "torch.device | str") -> "Reader":
         """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
         self.parts.network().to(device)
+        self.__dict__.pop("_texts", None)
         return self
 
     def save(self, path: str | Path) -> str:
@@ -187,40 +175,30 @@ class Reader:
         self, texts: Sequence[WindowedText], first: int, progress: Progress, on_states: OnStates | None
     ) -> list[Memory]:
         """The memories of phrases of texts, the first of which has the number `first`."""
-        batches = [
-            _Batch(at, windows)
-            for at, text in enumerate(texts)
-            for windows in text.batches(self._texts.batch_size)
-        ]
-        encoded: list[dict[int, WindowPhrases]] = [{} for _ in texts]
-        total = sum(len(text.windows) for text in texts)
+        owners = [(at, window) for at, text in enumerate(texts) for window in text.windows]
+        found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(owners)
+        done = 0
 
-        def encode(batch: _Batch) -> list[EncodedWindow]:
-            return self._texts.encode([texts[batch.text].windows[at] for at in batch.windows])
+        def encode(batch: NDArray[np.int64]) -> EncodedBatch:
+            return self._texts.encode(WindowBatch.of([owners[at][1] for at in batch]))
 
-        def take(batch: _Batch, results: list[EncodedWindow]) -> None:
-            progress("reading", sum(map(len, encoded)), total)
-            for at, result in zip(batch.windows, results, strict=True):
-                encoded[batch.text][at] = result.found
-                if on_states is not None:
-                    on_states(first + batch.text, texts[batch.text].windows[at].ids, result.states)
+        def take(batch: NDArray[np.int64], encoded: EncodedBatch) -> None:
+            nonlocal done
+            progress("reading", done, len(owners))
+            done += len(batch)
+            for at, phrases in zip(batch, encoded.phrases(), strict=True):
+                found[at] = phrases
+            if on_states is not None:
+                for at, states in zip(batch, encoded.window_states(), strict=True):
+                    on_states(first + owners[at][0], owners[at][1].ids, states)
 
-        encode_batches(encode, batches, take)
+        lengths = np.array([len(window.ids) for _, window in owners], np.int64)
+        encode_batches(encode, self._texts.batches(lengths), take)
+        of_window = iter(found)
         return [
-            self._memory_of(text, [windows[at] for at in range(len(windows))])
-            for text, windows in zip(texts, encoded, strict=True)
+            text.memory([next(of_window) for _ in text.windows], self.options.size, self.fingerprint)
+            for text in texts
         ]
-
-    def _memory_of(self, text: WindowedText, encoded: Sequence[WindowPhrases]) -> Memory:
-        empty = np.zeros((0, self.options.size), np.float32)
-        vectors = np.concatenate([empty, *(window.vectors for window in encoded)])
-        return Memory.quantized(
-            vectors,
-            form="phrases",
-            phrases=text.index(encoded),
-            tokens=text.tokens,
-            reader=self.fingerprint,
-        )
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         """The memory of a text from that of its phrases."""
@@ -364,18 +342,20 @@ class Reader:
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
-        size = self._texts.batch_size
-        batches: list[tuple[int, list[Window]]] = []
+        windows = []
         for number, text in enumerate(texts):
             _check_text(text)
-            windows = WindowedText.of(text, self.tokenizer).windows
-            batches += [(number, windows[first : first + size]) for first in range(0, len(windows), size)]
+            windows += [(number, window) for window in WindowedText.of(text, self.tokenizer).windows]
 
-        def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
-            for window, window_states in zip(batch[1], states, strict=True):
-                on_states(batch[0], window.ids, window_states)
+        def encode(batch: NDArray[np.int64]) -> list[Floats]:
+            return self._texts.states(WindowBatch.of([windows[at][1] for at in batch]))
 
-        encode_batches(lambda batch: self._texts.states(batch[1]), batches, take)
+        def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
+            for at, window_states in zip(batch, states, strict=True):
+                on_states(windows[at][0], windows[at][1].ids, window_states)
+
+        lengths = np.array([len(window.ids) for _, window in windows], np.int64)
+        encode_batches(encode, self._texts.batches(lengths), take)
 
     def query_states(self, text: str, on_states: OnStates) -> None:
         """`token_states` of one short text, without torch."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attar.documents.extracted import clean
 from attar.library.library import Library
-from attar.reader.encoding import WindowedText
+from attar.reader.windows import WindowedText
 from attar.reader.reader import Reader
 from attar.text.sentences import sentence_spans
 
