@@ -72,6 +72,7 @@ class AddOptions:
     ocr: str = option(
         "auto", "Text in scans and photos, by tesseract: auto, always (also where a PDF has text), never."
     )
+    device: str | None = option(None, "Where texts are read: cpu or cuda.")
     actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
     threads: int = option(1, "With --ray: threads per actor.", min=1)
     gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
@@ -220,7 +221,9 @@ def _add_here(
         first = next(drafts, None)
         if first is None and not (chosen.sync and store.exists()):
             return
-        with Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget) as library:
+        with Library(
+            store, reader, keep_text=chosen.keep_text, budget=chosen.budget, device=chosen.device
+        ) as library:
             library.add_many(
                 chain([] if first is None else [first], drafts),
                 replace=chosen.replace,

@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from attar.reader.reader import Reader
     from attar.search.statistics import Projection
 
-# Documents read in one batch and written atomically.
+# Documents read in one batch and written atomically, on a CPU and on a GPU.
 _BATCH = 128
+_BATCH_ON_GPU = 8_192
 # Bytes of decoded memories: some ten thousand pages.
 _CACHE = 2**28
 
@@ -80,15 +81,17 @@ class Library:
         create: bool = True,
         cache: int = _CACHE,
         lists_from: int | None = None,
+        device: str | None = None,
     ) -> None:
         """Open a library, or create it.
 
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
-        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never.
+        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. On a `device`
+        such as "cuda" texts are read many times as fast, with the same phrases but for rounding.
         """
         if budget is not None:
             check_budget(budget)
-        self._reader = LibraryReader(reader)
+        self._reader = LibraryReader(reader, device)
         if create and not os.path.exists(path):
             self._reader.folder()  # a library is not created for a reader that is not there
         self.store: Store = Store.open(
@@ -100,7 +103,7 @@ class Library:
         )
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
-        self._lists_from = lists_from
+        self._lists_from, self._device = lists_from, device
 
     @property
     def reader(self) -> "Reader":
@@ -162,7 +165,7 @@ class Library:
         documents: "Iterable[tuple[str, str] | Draft]",
         *,
         replace: bool = False,
-        batch_size: int = _BATCH,
+        batch_size: int | None = None,
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
@@ -186,6 +189,8 @@ class Library:
             seen={} if seen is None else seen,
         )
         changes = []
+        if batch_size is None:
+            batch_size = _BATCH if self._device in (None, "cpu") else _BATCH_ON_GPU
         for change in adder.add(drafts, batch_size):
             changes.append(change)
             if on_change is not None:

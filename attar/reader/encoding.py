@@ -21,13 +21,10 @@ from attar.reader.parts import ReaderParts
 from attar.reader.windows import FoundPhrases, Window
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 # Pieces, with padding, that a GPU encodes together: several gigabytes of states and spans at most.
 PIECES_ON_GPU = 2**16
-# Bytes of a phrase before its vector: its place among the spans of the window, its prior and its scale.
-_BEFORE_VECTOR = 12
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -64,9 +61,9 @@ class PaddedWindows(NamedTuple):
 class EncodedBatch:
     """What was found in windows; it is on its way from the device until somebody asks for it."""
 
-    def __init__(self, spans: "Tensor", windows: PaddedWindows, states: "Tensor") -> None:
-        """`spans` are bytes `[B, K, 12 + k]`, `states` `[B, n, d]` those that signatures are made of."""
-        self.windows, self.states = windows, states
+    def __init__(self, batch: WindowBatch, spans: "Tensor", windows: PaddedWindows, states: "Tensor") -> None:
+        """`spans` are the bytes of phrases (`FoundPhrases.of`), `states` `[B, n, d]` what signatures are made of."""
+        self.batch, self.windows, self.states = batch, windows, states
         self._spans, self._arrived = spans, None
         if spans.device.type == "cuda":
             import torch
@@ -76,28 +73,21 @@ class EncodedBatch:
             self._arrived = torch.cuda.Event()
             self._arrived.record()
 
-    def phrases(self) -> list[FoundPhrases]:
-        """The phrases of each window."""
+    def blocks(self) -> NDArray[np.uint8]:
+        """The phrases of each window as bytes, once they have arrived."""
         if self._arrived is not None:
             self._arrived.synchronize()
-        bytes_ = self._spans.numpy()
-        places = bytes_[..., :4].copy().view(np.int32)[..., 0].astype(np.int64)
-        floats = bytes_[..., 4:_BEFORE_VECTOR].copy().view(np.float32)
-        first, numbers = places // LONGEST - 1, bytes_[..., _BEFORE_VECTOR:].view(np.int8)
-        last = first + places % LONGEST
-        # Those of a window come first, the rest of its row is empty.
-        counts = (places >= 0).sum(1).tolist()
-        return [
-            FoundPhrases(
-                first[row, :n], last[row, :n], floats[row, :n, 0], numbers[row, :n], floats[row, :n, 1]
-            )
-            for row, n in enumerate(counts)
-        ]
+        arrived: NDArray[np.uint8] = self._spans.numpy()
+        return arrived
+
+    def phrases(self) -> list[FoundPhrases]:
+        """The phrases of each window."""
+        return FoundPhrases.of(self.blocks())
 
     def window_states(self) -> list[Floats]:
         """The states `[n, d]` of the pieces of each window."""
-        states, inside = self.states.float().cpu().numpy(), self.windows.inside.sum(1).tolist()
-        return [rows[1 : length + 1] for rows, length in zip(states, inside, strict=True)]
+        states, lengths = self.states.float().cpu().numpy(), self.batch.lengths.tolist()
+        return [rows[1 : length + 1] for rows, length in zip(states, lengths, strict=True)]
 
 
 class TextEncoder:
@@ -144,7 +134,7 @@ class TextEncoder:
         with torch.inference_mode():
             padded = self._padded(windows)
             states = self._encoder(padded.ids, padded.mask, layers=self._signature_layers)
-        return EncodedBatch(padded.ids, padded, states).window_states()
+        return EncodedBatch(windows, padded.ids, padded, states).window_states()
 
     def encode(self, windows: WindowBatch) -> EncodedBatch:
         """The phrases of windows; nothing waits for the device before they are asked for."""
@@ -166,8 +156,9 @@ class TextEncoder:
             lasts = firsts + places.clamp(min=0) % LONGEST
             rows = torch.arange(len(places), device=self.device)[:, None]
             numbers, scales = quantized(texts.firsts[rows, firsts] + texts.lasts[rows, lasts])
-            head = [part.contiguous().view(torch.uint8) for part in (places[..., None], values[..., None], scales)]
-            return EncodedBatch(torch.cat((*head, numbers.view(torch.uint8)), -1), padded, states)
+            parts = (places[..., None], values[..., None], scales, numbers)
+            spans = torch.cat([part.view(torch.uint8) for part in parts], -1)
+            return EncodedBatch(windows, spans, padded, states)
 
     def _padded(self, windows: WindowBatch) -> PaddedWindows:
         import torch

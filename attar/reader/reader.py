@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import DtypeError, OptionError, ShapeError
+from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.reader.answers import ScoredPhrases, rank, rank_phrases
 from attar.reader.confidence import LookCalibration
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, encode_batches
+from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.look_answers import chosen_first, look_features, rank_looked
@@ -112,6 +113,11 @@ class Reader:
             raise OptionError("the reader has no second look", "omit look, or use look=0")
         return look
 
+    @property
+    def device(self) -> "torch.device":
+        """Where texts are read."""
+        return self._texts.device
+
     @cached_property
     def _texts(self) -> TextEncoder:
         return TextEncoder(self.parts, self.signature_layers)
@@ -123,9 +129,17 @@ class Reader:
             self.parts.network()
 
     def to(self, device: "torch.device | str") -> "Reader":
-        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
+        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays.
+
+        On a GPU its layers compute in bfloat16.
+        """
+        import torch
+
+        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+            raise DeviceError("there is no GPU that PyTorch can use", "use device='cpu'")
         self.parts.network().to(device)
-        self.__dict__.pop("_texts", None)
+        for made_for_another in ("_texts", "_fast_reading"):
+            self.__dict__.pop(made_for_another, None)
         return self
 
     def save(self, path: str | Path) -> str:
@@ -145,12 +159,27 @@ class Reader:
         on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order."""
+        if self._reads_fast(texts, on_states):
+            read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
+            return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
         for first, group in _groups(texts):
             windowed = [WindowedText.of(text, self.tokenizer) for text in group]
             made = self._read(windowed, first, progress, on_states)
             memories += [self._finished(memory, budget) for memory in made]
         return memories
+
+    def _reads_fast(self, texts: Sequence[str], on_states: OnStates | None) -> bool:
+        """Whether texts are worth other processes, on a device that would wait for them otherwise."""
+        if self._texts.device.type == "cpu" or not (on_states is None or hasattr(on_states, "add_batch")):
+            return False
+        for text in texts:
+            _check_text(text)
+        return sum(map(len, texts)) >= WORTH_IT
+
+    @cached_property
+    def _fast_reading(self) -> FastReading:
+        return FastReading(self._texts, self.tokenizer, self.options.size, self.fingerprint)
 
     def extend(
         self,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from attar.memory.memory import Floats, Memory
 from attar.memory.phrases import JOINT, PhraseIndex
+from attar.options import LONGEST
 from attar.progress import check_stopped
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import begins_anew, sentence_spans
@@ -34,6 +35,22 @@ class FoundPhrases(NamedTuple):
     priors: Floats  # [P]
     numbers: NDArray[np.int8]  # [P, k]
     scales: Floats  # [P]
+
+    @classmethod
+    def of(cls, blocks: NDArray[np.uint8]) -> "list[FoundPhrases]":
+        """The phrases of windows in bytes `[B, K, 12 + k]`, as a device sends them.
+
+        A phrase has its place among the spans of its window, counted by their first pieces from [CLS] on, in int32 (-1:
+        the window has no more); its prior and scale in float32; and its vector in int8.
+        """
+        places = blocks[..., :4].copy().view(np.int32)[..., 0].astype(np.int64)
+        floats = blocks[..., 4:12].copy().view(np.float32)
+        first, numbers = places // LONGEST - 1, blocks[..., 12:].view(np.int8)
+        last = first + places % LONGEST
+        parts = (first, last, floats[..., 0], numbers, floats[..., 1])
+        return [
+            cls(*(part[row, :n] for part in parts)) for row, n in enumerate((places >= 0).sum(1).tolist())
+        ]
 
     @classmethod
     def none(cls, size: int) -> "FoundPhrases":

@@ -12,8 +12,8 @@ from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory.phrases import JOINT
 from attar.nn.phrases import valid_spans
 from attar.options import LONGEST
-from attar.reader.windows import WindowedText
 from attar.reader.reader import Reader
+from attar.reader.windows import WindowedText
 from attar.results import ABSENT
 from benchmarks.tiny_reader import tiny_parts
 from tests.reader.texts import ODD, SHORT, check_sound, everyday, story
