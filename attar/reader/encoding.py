@@ -70,8 +70,7 @@ class EncodedBatch:
 
             self._spans = torch.empty(spans.shape, dtype=spans.dtype, pin_memory=True)
             self._spans.copy_(spans, non_blocking=True)
-            self._arrived = torch.cuda.Event()
-            self._arrived.record()
+            self._arrived = torch.cuda.current_stream().record_event()
 
     def blocks(self) -> NDArray[np.uint8]:
         """The phrases of each window as bytes, once they have arrived."""

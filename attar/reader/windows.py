@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class FoundPhrases(NamedTuple):
         floats = blocks[..., 4:12].copy().view(np.float32)
         first, numbers = places // LONGEST - 1, blocks[..., 12:].view(np.int8)
         last = first + places % LONGEST
-        parts = (first, last, floats[..., 0], numbers, floats[..., 1])
+        parts: tuple[NDArray[Any], ...] = (first, last, floats[..., 0], numbers, floats[..., 1])
         return [
             cls(*(part[row, :n] for part in parts)) for row, n in enumerate((places >= 0).sum(1).tolist())
         ]
@@ -60,7 +60,8 @@ class FoundPhrases(NamedTuple):
 
     def at(self, rows: "slice | NDArray[np.bool_]") -> "FoundPhrases":
         """Some of them."""
-        return FoundPhrases(*(part[rows] for part in self))
+        parts: tuple[NDArray[Any], ...] = self
+        return FoundPhrases(*(part[rows] for part in parts))
 
 
 @dataclass(frozen=True)

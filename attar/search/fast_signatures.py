@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from attar.search.signatures import Collector, Floats, Sums, size_of, triangle_numbers, triangle_of
+from attar.search.signatures import Collector, Sums, size_of, triangle_numbers, triangle_of
 
 if TYPE_CHECKING:
     from attar.reader.encoding import EncodedBatch
-    from attar.search.statistics import Projection
+    from attar.search.statistics import Floats, Projection
 
 # Documents whose roots are taken at a time: 400 MB.
 _ROOTS = 1_024
@@ -52,6 +52,7 @@ class FastCollector(Collector):
     def __init__(self, projection: "Projection", device: torch.device) -> None:
         super().__init__(projection)
         self._weights, self._device = _Weights.of(projection, device), device
+        self._rows, self._columns = _triangle_of(projection.size, device)
         self._batches: list[tuple[NDArray[np.int64], EncodedBatch, Tensor]] = []
 
     @torch.inference_mode()
@@ -69,9 +70,7 @@ class FastCollector(Collector):
         centred = (unit - weights.mean) * inside
         points = centred @ weights.directions
         weighted = points * weights.scales * weights.roots[encoded.windows.ids][..., None]
-        triangle = (weighted.mT @ weighted)[
-            (slice(None), *map(torch.from_numpy, triangle_of(projection.size)))
-        ]
+        triangle = (weighted.mT @ weighted)[:, self._rows, self._columns]
         kept, whole = (part.square().sum((1, 2)) for part in (points, centred))
         if weights.linear:
             whole = (points * weights.scales).square().sum((1, 2))
@@ -108,21 +107,27 @@ class FastCollector(Collector):
                 self.sums[number] = replace(self.sums[number], root=root)
 
 
-def roots_of(triangles: Tensor) -> Floats:
+def _triangle_of(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    rows, columns = (torch.from_numpy(part).to(device) for part in triangle_of(size))
+    return rows, columns
+
+
+def roots_of(triangles: Tensor) -> "Floats":
     """`root_of` of many triangles `[n, numbers]`.
 
     >>> roots_of(torch.tensor([[16.0, 0.0, 9.0]])).round(3).tolist()
     [[0.800000011920929, 0.0, 0.6000000238418579]]
     """
     size = size_of(triangles.shape[1])
-    rows, columns = (torch.from_numpy(part).to(triangles.device) for part in triangle_of(size))
+    rows, columns = _triangle_of(size, triangles.device)
     matrix = triangles.new_zeros((len(triangles), size, size), dtype=torch.float64)
     matrix[:, rows, columns] = triangles.double()
     matrix[:, columns, rows] = triangles.double()
-    matrix /= torch.linalg.matrix_norm(matrix, keepdim=True).clamp(min=1e-30)
+    norm = torch.linalg.matrix_norm(matrix, keepdim=True)
+    matrix /= norm.clamp(min=1e-30)
     # √(λ + ε) twice less √(λ + 4ε): 0 for 0, and √λ where ε is small.
     root = 2 * _root(matrix, _SHIFT) - _root(matrix, 4 * _SHIFT)
-    root /= torch.linalg.matrix_norm(root, keepdim=True).clamp(min=1e-12)
+    root *= (norm > 0) / torch.linalg.matrix_norm(root, keepdim=True).clamp(min=1e-12)
     roots: Floats = root[:, rows, columns].float().cpu().numpy()
     return roots
 
