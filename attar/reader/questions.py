@@ -136,8 +136,6 @@ class Query:
         return best
 
 
-# Questions per batch: their states stay in the caches.
-_BATCH = 32
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
@@ -146,6 +144,9 @@ _PIECES = 4_096
 
 class QuestionEncoder:
     """Encodes questions with the quick encoder, or with the one of texts."""
+
+    # Questions that are encoded together: their states stay in the caches.
+    together = 32
 
     def __init__(self, parts: ReaderParts, *, quick: bool = True) -> None:
         self._parts = parts
@@ -162,9 +163,9 @@ class QuestionEncoder:
         pieces = self._pieces(distinct)
         order = sorted(range(len(pieces)), key=lambda at: len(pieces[at]))
         queries: dict[str, Query] = {}
-        for first in range(0, len(order), _BATCH):
+        for first in range(0, len(order), self.together):
             check_stopped()
-            chosen = order[first : first + _BATCH]
+            chosen = order[first : first + self.together]
             encoded = self._encode([distinct[at] for at in chosen], [pieces[at] for at in chosen])
             queries |= {query.question: query for query in encoded}
         return [queries[question] for question in plain]

@@ -272,12 +272,27 @@ class Reader:
         check_top(top)
         look = self.look_of(look)
         self._check_memories(memories)
-        scored = []
-        for memory, query in zip(memories, self.questions.encode(questions), strict=True):
+        queries, scores = self.questions.encode(questions), []
+        for memory, query in zip(memories, queries, strict=True):
             check_stopped()
-            scored.append(
-                ScoredPhrases(query, [self._scores(memory, query)], [memory.phrases], self.calibration)
-            )
+            scores.append(self._scores(memory, query))
+        return self.ranked_answers(memories, queries, scores, top=top, texts=texts, look=look)
+
+    def ranked_answers(
+        self,
+        memories: Sequence[Memory],
+        queries: Sequence[Query],
+        scores: Sequence[Floats],
+        *,
+        top: int | None,
+        texts: Sequence[str | None],
+        look: int,
+    ) -> list[list[Answer]]:
+        """The answers to each query from the scores of its memory's phrases."""
+        scored = [
+            ScoredPhrases(query, [of_memory], [memory.phrases], self.calibration)
+            for memory, query, of_memory in zip(memories, queries, scores, strict=True)
+        ]
         looks = self._look_again(scored, texts, look)
         return [
             self._ranked(phrases, seen, top, text)

@@ -1,0 +1,148 @@
+"""A bank answers as its library does, and follows it."""
+
+import pytest
+import torch
+
+from attar.errors import DeviceError, OptionError, UnknownDocumentError
+from attar.library.bank import DocumentBank
+from attar.library.library import Library
+from attar.reader.reader import Reader
+from benchmarks.tiny_reader import tiny_parts
+from tests.library.conftest import damage
+from tests.reader.test_second_look import parts_with_look
+from tests.reader.texts import ODD, SHORT, everyday, story
+
+UNSTORED = ("lone surrogates", "spaces", "empty")
+QUESTIONS = ["Who met Bob in Bath?", "Hi, when was it?", "", "What was in the house of Lee? " * 20, "Bob"]
+
+
+def same(ours, theirs, tolerance=1e-4):
+    """The same answers, or ones that are as likely but for rounding."""
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.probability == pytest.approx(other.probability, abs=tolerance)
+        if one.text != other.text:  # two phrases that are as likely
+            assert any(abs(one.probability - answer.probability) < tolerance for answer in theirs)
+
+
+@pytest.fixture
+def filled(library, texts) -> Library:
+    documents = {**ODD, "short": SHORT, **{f"story {at}": text for at, text in enumerate(texts)}}
+    library.add_many((name, text) for name, text in documents.items() if name not in UNSTORED)
+    return library
+
+
+def test_answers_are_those_of_the_library(filled):
+    bank = DocumentBank(filled, "cpu")
+    assert len(bank) == len(filled)
+    names = [document.name for document in filled.documents()]
+    about = [name for name in names for _ in QUESTIONS[:2]]
+    asked = QUESTIONS[:2] * len(names)
+    for ours, theirs in zip(bank.ask_many(about, asked), filled.ask_many(about, asked), strict=True):
+        same(ours, theirs)
+
+
+@pytest.mark.parametrize("question", [question for question in QUESTIONS if question])
+@pytest.mark.parametrize("top", [1, None])
+def test_answers_to_odd_questions_are_those_of_the_library(filled, question, top):
+    bank = DocumentBank(filled, "cpu")
+    same(bank.ask("story 0", question, top=top), filled.ask("story 0", question, top=top))
+
+
+def test_long_and_short_documents_are_looked_up_in_groups(library, monkeypatch):
+    documents = {"long": story(300), "short": SHORT, "word": "Ann", "middle": story(20)}
+    library.add_many(documents.items())
+    expected = library.ask_many([*documents], "Who met Bob?")
+    monkeypatch.setattr("attar.reader.fast_bank._NUMBERS", 10_000)
+    for ours, theirs in zip(
+        DocumentBank(library, "cpu").ask_many([*documents], "Who met Bob?"), expected, strict=True
+    ):
+        same(ours, theirs)
+
+
+def test_a_second_look_is_that_of_the_library_but_for_rounding(folder, texts):
+    with Library(folder, Reader(parts_with_look())) as library:
+        library.add_many((f"{at}", text) for at, text in enumerate(texts))
+        bank, names = DocumentBank(library, "cpu"), [f"{at}" for at in range(len(texts))]
+        for look in (0, 1, 3):
+            ours = bank.ask_many(names, "Who left the town?", look=look)
+            theirs = library.ask_many(names, "Who left the town?", look=look)
+            for one, other in zip(ours, theirs, strict=True):
+                same(one, other, 0.05 if look else 1e-4)  # the library's second look is in int8
+
+
+class TestFollowing:
+    def test_what_is_added_replaced_and_removed(self, filled):
+        bank = DocumentBank(filled, "cpu")
+        filled.add("new", "Ann Lee wrote to Jo in 1802.")
+        same(bank.ask("new", "Who wrote to Jo?"), filled.ask("new", "Who wrote to Jo?"))
+        filled.add("new", "Bob Hale met Zoe in the town.", replace=True)
+        assert {answer.text for answer in bank.ask("new", "Who?")} == {
+            answer.text for answer in filled.ask("new", "Who?")
+        }
+        filled.remove("new")
+        with pytest.raises(UnknownDocumentError, match="new"):
+            bank.ask("new", "Who?")
+        assert len(bank) == len(filled)
+
+    def test_documents_that_are_gone_do_not_take_memory_for_ever(self, filled, monkeypatch):
+        monkeypatch.setattr("attar.library.bank._TOGETHER", 4)
+        bank = DocumentBank(filled, "cpu")
+        for turn in range(40):
+            filled.add("short", f"{SHORT} {turn}", replace=True)
+            bank.ask("short", "Who?")
+        assert bank._written < 3 * len(filled) + 8
+
+    def test_another_reader(self, folder, texts):
+        with Library(folder, Reader(tiny_parts())) as library:
+            library.add("a", texts[0])
+            bank = DocumentBank(library, "cpu")
+            library.reread(Reader(tiny_parts(seed=7)))
+            same(bank.ask("a", "Who met Bob?"), library.ask("a", "Who met Bob?"))
+
+
+class TestMistakes:
+    def test_are_those_of_their_question_alone(self, filled):
+        bank = DocumentBank(filled, "cpu")
+        names, questions = ["short", "none", "short"], ["Who?", "Who?", 3]
+        ours = bank.ask_each(names, questions)
+        theirs = filled.ask_each(names, questions)
+        assert [str(result) for result in ours[1:]] == [str(result) for result in theirs[1:]]
+        same(ours[0].answers, theirs[0].answers)
+
+    def test_a_damaged_document(self, folder, reader, texts):
+        with Library(folder, reader) as library:
+            library.add_many((f"{at}", text) for at, text in enumerate(texts[:3]))
+        damage(folder, b"m1")
+        with Library(folder, reader) as library:
+            bank = DocumentBank(library, "cpu")
+            _, fault, _ = bank.ask_each(["0", "1", "2"], ["Who?"] * 3)
+            assert str(fault) == str(library.ask_each(["1"], ["Who?"])[0])
+
+    def test_too_little_memory_says_how_many_documents_fit(self, filled):
+        with pytest.raises(
+            DeviceError, match=r"the \d+ documents do not fit .*: about \d+ do; ask the library itself"
+        ):
+            DocumentBank(filled, "cpu", memory=100_000)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    def test_no_gpu(self, filled):
+        with pytest.raises(DeviceError, match="there is no GPU that PyTorch can use"):
+            DocumentBank(filled)
+
+    def test_a_reader_of_fixed_size(self, folder):
+        with Library(folder, "fixed") as library, pytest.raises(OptionError, match="a reader of phrases"):
+            DocumentBank(library, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+def test_the_shipped_reader_answers_alike(folder, device):
+    texts = {f"{at}": everyday(1_200, 1_200 * at) for at in range(8)}
+    with Library(folder) as library:
+        library.add_many(texts.items())
+        bank = DocumentBank(library, device)
+        for question in ("Who is it about?", "When does it begin?", "How much does it cost?"):
+            theirs = library.ask_many([*texts], question)
+            for ours, expected in zip(bank.ask_many([*texts], question), theirs, strict=True):
+                same(ours, expected, 1e-3)
