@@ -40,7 +40,9 @@ class WindowBatch(NamedTuple):
     @classmethod
     def of(cls, windows: Sequence[Window]) -> "WindowBatch":
         ids, sentences = ([getattr(window, name) for window in windows] for name in ("ids", "sentences"))
-        return cls(np.concatenate(ids), np.concatenate(sentences), np.array([len(row) for row in ids]))
+        none = np.zeros(0, np.int64)
+        lengths = np.array([len(row) for row in ids], np.int64)
+        return cls(np.concatenate([none, *ids]), np.concatenate([none, *sentences]), lengths)
 
     def at(self, order: NDArray[np.int64]) -> "WindowBatch":
         """Some of the windows, in this order."""

@@ -5,27 +5,23 @@ of many texts are encoded together by this process, which does little else: the 
 encoder takes a hundred times as long as all the rest, and this gains nothing.
 """
 
-import os
-import subprocess
-import sys
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import AttarError
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
 from attar.reader.windows import FoundPhrases, WindowedText
 from attar.text.pieces import PieceTokenizer
+from attar.workers import Worker, count_workers
 
 # Characters of the texts that a process gets at a time: about a hundred paragraphs.
 _CHARACTERS = 2**16
@@ -62,8 +58,8 @@ class FastReading:
 
     def __init__(self, encoder: TextEncoder, tokenizer: PieceTokenizer, size: int, fingerprint: str) -> None:
         self._encoder = encoder
-        count = max(1, len(os.sched_getaffinity(0)) - 1)
-        self._workers = [_Worker((tokenizer.data, size, fingerprint)) for _ in range(count)]
+        settings = tokenizer.data, size, fingerprint
+        self._workers = [Worker(work, settings) for _ in range(count_workers())]
 
     def read(self, texts: Sequence[str], progress: Progress, on_batch: OnBatch | None) -> list[Memory]:
         """The memories of phrases of texts, in order."""
@@ -71,19 +67,20 @@ class FastReading:
         memories: list[Memory | None] = [None] * len(texts)
         waiting: SimpleQueue[_Windows | None] = SimpleQueue()
 
-        def converse(worker: "_Worker") -> None:
+        def take() -> _Texts | None:
+            with lock:
+                return next(chunks, None)
+
+        def converse(worker: Worker) -> None:
             try:
-                while True:
-                    with lock:
-                        chunk = next(chunks, None)
-                    if chunk is None:
-                        return
-                    # What is read for a library is written next: its bytes are made by the processes, too.
-                    windows, owners = worker.call((chunk.texts, on_batch is not None))
-                    asked = _Windows(windows, owners + chunk.first, Future())
-                    waiting.put(asked)
-                    for at, memory in enumerate(worker.call(asked.found.result())):
-                        memories[chunk.first + at] = memory
+                with worker.lock:
+                    while (chunk := take()) is not None:
+                        # What is read for a library is written next: its bytes are made by the processes, too.
+                        windows, owners = worker.call((chunk.texts, on_batch is not None))
+                        asked = _Windows(windows, owners + chunk.first, Future())
+                        waiting.put(asked)
+                        for at, memory in enumerate(worker.call(asked.found.result())):
+                            memories[chunk.first + at] = memory
             finally:
                 waiting.put(None)
 
@@ -185,67 +182,21 @@ def _chunks(texts: Sequence[str]) -> Iterator[_Texts]:
             first, size = at + 1, 0
 
 
-class _Worker:
-    """A process that runs `work`; it ends when its connection is closed."""
-
-    def __init__(self, settings: tuple[Any, ...]) -> None:
-        import socket
-
-        ours, theirs = socket.socketpair()
-        # One thread each: they are as many as there are cores.
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            "TOKENIZERS_PARALLELISM": "false",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
-        code = f"from attar.reader.fast_reading import work; work({theirs.fileno()})"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code], pass_fds=[theirs.fileno()], env=environment
-        )
-        theirs.close()
-        self._connection = Connection(ours.detach())
-        self.stop = weakref.finalize(self, _stop, self._connection, self._process)
-        self._connection.send(settings)
-
-    def call(self, request: Any) -> Any:
-        """The reply to a request."""
-        try:
-            self._connection.send(request)
-            return self._connection.recv()
-        except (EOFError, OSError) as fault:
-            raise AttarError(
-                "a process that reads texts has ended", "read fewer texts at a time: it may lack memory"
-            ) from fault
-
-
-def _stop(connection: Connection, process: "subprocess.Popen[bytes]") -> None:
-    connection.close()
-    process.kill()
-    process.wait()
-
-
-def work(descriptor: int) -> None:
-    """Cut texts into windows, then make memories of what was found in them, until the connection is closed."""
-    connection = Connection(descriptor)
-    try:
-        data, size, fingerprint = connection.recv()
-        tokenizer = PieceTokenizer(data)
-        while True:
-            given, as_bytes = connection.recv()
-            texts = [WindowedText.of(text, tokenizer) for text in given]
-            windows = [window for text in texts for window in text.windows]
-            owners = np.repeat(np.arange(len(texts)), [len(text.windows) for text in texts])
-            connection.send((WindowBatch.of(windows), owners))
-            found = [FoundPhrases.none(size)] * len(windows)
-            for part in connection.recv():
-                for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
-                    found[at] = phrases
-            in_order = iter(found)
-            memories = [
-                text.memory([next(in_order) for _ in text.windows], size, fingerprint) for text in texts
-            ]
-            for memory in memories if as_bytes else ():
-                memory.to_bytes()
-            connection.send(memories)
-    except (EOFError, OSError, KeyboardInterrupt):
-        pass
+def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> None:
+    """Cut texts into windows, then make memories of what was found in them, again and again."""
+    tokenizer = PieceTokenizer(data)
+    while True:
+        given, as_bytes = connection.recv()
+        texts = [WindowedText.of(text, tokenizer) for text in given]
+        windows = [window for text in texts for window in text.windows]
+        owners = np.repeat(np.arange(len(texts)), [len(text.windows) for text in texts])
+        connection.send((WindowBatch.of(windows), owners))
+        found = [FoundPhrases.none(size)] * len(windows)
+        for part in connection.recv():
+            for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
+                found[at] = phrases
+        in_order = iter(found)
+        memories = [text.memory([next(in_order) for _ in text.windows], size, fingerprint) for text in texts]
+        for memory in memories if as_bytes else ():
+            memory.to_bytes()
+        connection.send(memories)

@@ -71,6 +71,32 @@ def test_a_second_look_is_that_of_the_library_but_for_rounding(folder, texts):
                 same(one, other, 0.05 if look else 1e-4)  # the library's second look is in int8
 
 
+class TestProcesses:
+    """Many questions that are asked together are answered by other processes."""
+
+    @pytest.fixture
+    def folder_of_reader(self, tmp_path):
+        parts_with_look().save(tmp_path / "reader")
+        return tmp_path / "reader"
+
+    @pytest.mark.parametrize("look", [0, 2])
+    def test_answers_are_those_of_this_process(self, folder, folder_of_reader, texts, look):
+        with Library(folder, folder_of_reader) as library:
+            library.add_many((f"{at}", text) for at, text in enumerate(texts))
+            alone, helped = DocumentBank(library, "cpu"), DocumentBank(library, "cpu", workers=2)
+            names = [f"{at % len(texts)}" for at in range(100)]
+            questions = [f"Who met {at} in Bath?" for at in range(100)]
+            expected = alone.ask_many(names, questions, look=look)
+            for ours, theirs in zip(helped.ask_many(names, questions, look=look), expected, strict=True):
+                same(ours, theirs)
+            # What has changed since they last looked is read by them again.
+            library.add("0", SHORT, replace=True)
+            ours = helped.ask_many("0", questions, look=look)
+            assert {answer.quote for answers in ours for answer in answers} - {None} <= set(
+                SHORT.replace("Bath. ", "Bath.|").split("|")
+            )
+
+
 class TestFollowing:
     def test_what_is_added_replaced_and_removed(self, filled):
         bank = DocumentBank(filled, "cpu")
@@ -123,7 +149,7 @@ class TestMistakes:
         with pytest.raises(
             DeviceError, match=r"the \d+ documents do not fit .*: about \d+ do; ask the library itself"
         ):
-            DocumentBank(filled, "cpu", memory=100_000)
+            DocumentBank(filled, "cpu", memory=30_000)
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
     def test_no_gpu(self, filled):

@@ -98,7 +98,7 @@ def test_it_stops_when_told_to(reader, small_chunks):
 def test_a_process_that_ends_is_one_line(reader):
     fast = FastReading(reader._texts, reader.tokenizer, reader.options.size, reader.fingerprint)
     for worker in fast._workers:
-        worker._process.send_signal(signal.SIGKILL)
-        worker._process.wait()
-    with pytest.raises(AttarError, match="a process that reads texts has ended; read fewer texts at a time"):
+        worker.process.send_signal(signal.SIGKILL)
+        worker.process.wait()
+    with pytest.raises(AttarError, match="a process has ended that worked for this one; try again with less"):
         fast.read([SHORT], ignore_progress, None)
