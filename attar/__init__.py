@@ -18,6 +18,7 @@ from attar.errors import (
 if TYPE_CHECKING:
     from attar import nn, ops
     from attar.client import AsyncClient, Client
+    from attar.library.bank import DocumentBank
     from attar.library.library import Library
     from attar.library.searching import SearchState
     from attar.memory.memory import Memory
@@ -45,6 +46,7 @@ __version__ = "0.3.0"
 _MODULES = {
     "AsyncClient": "attar.client",
     "Client": "attar.client",
+    "DocumentBank": "attar.library.bank",
     "Library": "attar.library.library",
     "Memory": "attar.memory.memory",
     "Reader": "attar.reader.reader",
@@ -81,6 +83,7 @@ __all__ = [
     "Client",
     "Difference",
     "Document",
+    "DocumentBank",
     "DocumentDetails",
     "Excerpt",
     "Hit",

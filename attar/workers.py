@@ -21,6 +21,10 @@ def count_workers() -> int:
     return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
+class EndedError(AttarError):
+    """A process that has ended though somebody waits for its reply: it was killed, or had too little memory."""
+
+
 class Worker:
     """A process that calls a function with a connection and some settings; it ends when the connection is closed.
 
@@ -48,7 +52,7 @@ class Worker:
             self._connection.send(request)
             return self._connection.recv()
         except (EOFError, OSError) as fault:
-            raise AttarError("a process has ended that worked for this one", "try again with less") from fault
+            raise EndedError("a process has ended that worked for this one", "try again with less") from fault
 
 
 def _stop(connection: Connection, process: "subprocess.Popen[bytes]") -> None:

@@ -18,7 +18,7 @@ from attar.reader.questions import without_preface
 from attar.results import Answer, Asked, check_asked, check_top, paired
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
-from attar.workers import Worker
+from attar.workers import EndedError, Worker
 
 if TYPE_CHECKING:
     from attar.library.library import Library
@@ -71,6 +71,12 @@ class DocumentBank:
 
     def __len__(self) -> int:
         return len(self._documents)
+
+    def close(self) -> None:
+        """End the other processes; what is asked afterwards is answered in this one."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.stop()
 
     @property
     def nbytes(self) -> int:
@@ -129,8 +135,16 @@ class DocumentBank:
         self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
     ) -> list[list[Answer]]:
         """The answers from what is known of questions: in other processes, if there are enough questions for these."""
-        if len(documents) < _WORTH_IT or not self._workers:
-            return self._answerer.answer(questions, documents, top, look)
+        if len(documents) >= _WORTH_IT and self._workers:
+            try:
+                return self._answer_in_parts(questions, documents, top, look)
+            except EndedError:
+                self.close()
+        return self._answerer.answer(questions, documents, top, look)
+
+    def _answer_in_parts(
+        self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
+    ) -> list[list[Answer]]:
         bounds = np.linspace(0, len(documents), len(self._workers) + 1).astype(int).tolist()
         with ThreadPoolExecutor(len(self._workers)) as pool:
             parts = pool.map(
@@ -177,19 +191,20 @@ class DocumentBank:
         self._on_device = _OnDevice(reader, self._device)
         self._answerer = Answerer(reader, self._on_device.spans)
         self._documents: dict[bytes, _Banked] = {}
-        self._written = self._change = 0
+        self._written, self._change = 0, -1
 
     def _refresh(self, now: Snapshot) -> None:
         """Take over what changed in the library since the last time."""
         if now.header.reader not in (None, self._answerer.reader.fingerprint):
             self._begin()  # it was moved to another reader
-            self._workers = []  # they have the former
-        if self._change == now.signatures.change and self._written:
+            self.close()  # the processes have the former
+        if self._change == now.signatures.change:
             return
-        changed = now.signatures.changed_since(self._change) if self._written else None
+        changed = now.signatures.changed_since(self._change) if self._change >= 0 else None
         # Removed documents keep their place until there are more of them than others.
         if changed is None or self._written > 2 * len(self._documents) + _TOGETHER:
-            self._begin()
+            if self._change >= 0:
+                self._begin()
             changed = set(now.signatures.document_keys())
         for key in changed:
             self._documents.pop(key, None)

@@ -1,6 +1,7 @@
 """Library: documents by name, questions in, answers out."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from attar.errors import AttarError
+from attar.errors import AttarError, DeviceError
 from attar.library.adding import Adder, append, check_budget, merge
 from attar.library.asking import TOGETHER, ask_all, search, verify
 from attar.library.documents import (
@@ -49,6 +50,7 @@ from attar.store.records import Record
 from attar.store.store import Store
 
 if TYPE_CHECKING:
+    from attar.library.bank import DocumentBank
     from attar.reader.folders import GivenReader
     from attar.reader.reader import Reader
     from attar.search.statistics import Projection
@@ -104,6 +106,17 @@ class Library:
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
         self._lists_from, self._device = lists_from, device
+        self._bank: DocumentBank | None = None
+
+    def open_bank(self, device: str = "cuda", *, workers: int = 0) -> "DocumentBank":
+        """Bring all documents to a device, where from now on questions to one document are answered; needs torch.
+
+        If they do not fit, that is refused, and the CPU goes on answering. `workers`: see `attar.DocumentBank`.
+        """
+        from attar.library.bank import DocumentBank
+
+        self._bank = DocumentBank(self, device, workers=workers)
+        return self._bank
 
     @property
     def reader(self) -> "Reader":
@@ -244,6 +257,12 @@ class Library:
 
         For servers, which ask the questions of many clients together; similar names are not looked for.
         """
+        if self._bank is not None:
+            try:
+                return self._bank.ask_each(names, questions, top=top, look=look)
+            except (DeviceError, RuntimeError) as fault:  # it is full, or the device is lost
+                self._close_bank()
+                warnings.warn(f"questions are answered by the CPU from now on: {fault}", stacklevel=2)
         documents: dict[str, OpenDocument] = {}
         results: list[Asked | AttarError | None] = []
         with self.store.snapshot() as now:
@@ -431,7 +450,13 @@ class Library:
 
     def close(self) -> None:
         """Close the store; everything added is on disk already."""
+        self._close_bank()
         self.store.close()
+
+    def _close_bank(self) -> None:
+        bank, self._bank = self._bank, None
+        if bank is not None:
+            bank.close()
 
     def __enter__(self) -> "Library":
         return self
