@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
@@ -189,7 +189,9 @@ class Library:
         A refused document ends it, or `on_refused` gets its error and the others are added. `progress` gets the number
         of tokens of a batch that are read. Calls that share `seen` refuse a name that one of them had before.
         """
-        drafts = (document if isinstance(document, Draft) else Draft.of(*document) for document in documents)
+        drafts: Iterator[Draft] = (
+            document if isinstance(document, Draft) else Draft.of(*document) for document in documents
+        )
         adder = Adder(
             store=self.store,
             reader=lambda: self.reader,
@@ -202,13 +204,25 @@ class Library:
             seen={} if seen is None else seen,
         )
         changes = []
+        on_gpu = self._device not in (None, "cpu")
         if batch_size is None:
-            batch_size = _BATCH if self._device in (None, "cpu") else _BATCH_ON_GPU
+            batch_size = _BATCH_ON_GPU if on_gpu else _BATCH
+        if on_gpu:
+            drafts = self._read_ahead(drafts, batch_size, progress)
         for change in adder.add(drafts, batch_size):
             changes.append(change)
             if on_change is not None:
                 on_change(change)
         return changes
+
+    def _read_ahead(self, drafts: Iterator[Draft], batch_size: int, progress: Progress) -> Iterator[Draft]:
+        from attar.library.fast_adding import read_ahead
+
+        first = next(drafts, None)  # without a document no reader is loaded
+        if first is not None:
+            rest = chain([first], drafts)
+            ready = self.reader, self.projection
+            yield from read_ahead(rest, self.store, *ready, batch_size, progress)
 
     def append(
         self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = ignore_progress
