@@ -23,6 +23,8 @@ from attar.reader.windows import FoundPhrases, Window
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attar.nn.transformer import Transformer
+
 # Pieces, with padding, that a GPU encodes together: several gigabytes of states and spans at most.
 PIECES_ON_GPU = 2**16
 
@@ -92,14 +94,18 @@ class EncodedBatch:
 
 
 class TextEncoder:
-    """The network that reads texts: in float32 on a CPU, its layers in bfloat16 on a GPU."""
+    """The network that reads texts, its layers in int8 on a CPU, in bfloat16 on a GPU."""
 
     def __init__(self, parts: ReaderParts, signature_layers: int) -> None:
         self._parts, self._signature_layers = parts, signature_layers
         network = parts.network()
         self.device = network.encoder.words.weight.device
-        self._encoder = network.encoder
-        if self.device.type == "cuda":
+        from attar.nn.fast_layers import Int8Transformer
+
+        self._encoder: Transformer | Int8Transformer
+        if self.device.type == "cpu":
+            self._encoder = Int8Transformer(network.encoder)
+        else:
             self._encoder = copy.deepcopy(network.encoder).bfloat16()
 
     @cached_property
