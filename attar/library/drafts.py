@@ -135,8 +135,8 @@ def _collector(reader: "Reader", projection: Projection) -> Collector:
 class Pace:
     """How much text is read before it is written: what takes about two seconds, as measured."""
 
-    def __init__(self) -> None:
-        self.characters = 2 * _FEWEST_CHARACTERS
+    def __init__(self, characters: int = 2 * _FEWEST_CHARACTERS) -> None:
+        self.characters = characters
 
     @contextmanager
     def measured(self, drafts: Sequence[Draft]) -> Iterator[None]:

@@ -6,13 +6,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from attar.errors import AttarError
-from attar.library.drafts import Draft, batches, encode_texts
+from attar.library.drafts import Draft, Pace, batches, encode_texts
 from attar.progress import Progress
 from attar.store.store import Store
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
     from attar.search.statistics import Projection
+
+# Read at a time: enough to keep a device busy for about a second.
+_CHARACTERS = 2**22
 
 
 def read_ahead(
@@ -38,7 +41,7 @@ def read_ahead(
 
     ahead: Future[list[Draft]] | None = None
     failure: AttarError | None = None
-    waiting = batches(drafts, batch_size)
+    waiting = batches(drafts, batch_size, Pace(_CHARACTERS))
     with ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
         while ahead is not None or failure is None:
             before, ahead = ahead, None

@@ -135,9 +135,13 @@ class Reader:
         """
         import torch
 
-        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        chosen, network = torch.device(device), self.parts.network()
+        if chosen.type == "cuda" and not torch.cuda.is_available():
             raise DeviceError("there is no GPU that PyTorch can use", "use device='cpu'")
-        self.parts.network().to(device)
+        before = network.encoder.words.weight.device
+        if before.type == chosen.type and chosen.index in (None, before.index):
+            return self
+        network.to(chosen)
         for made_for_another in ("_texts", "_fast_reading"):
             self.__dict__.pop(made_for_another, None)
         return self
