@@ -18,6 +18,7 @@ from attar.errors import (
 if TYPE_CHECKING:
     from attar import nn, ops
     from attar.client import AsyncClient, Client
+    from attar.library.bank import DocumentBank
     from attar.library.library import Library
     from attar.library.searching import SearchState
     from attar.memory.memory import Memory
@@ -47,6 +48,7 @@ __version__ = "0.3.0"
 _MODULES = {
     "AsyncClient": "attar.client",
     "Client": "attar.client",
+    "DocumentBank": "attar.library.bank",
     "Library": "attar.library.library",
     "Memory": "attar.memory.memory",
     "Reader": "attar.reader.reader",
@@ -72,9 +74,10 @@ _MODULES = {
 
 __all__ = [
     "AccessDeniedError", "Answer", "AnswerGroup", "AsyncClient", "AttarError", "BusyError", "Change", "Client",
-    "Difference", "Document", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library", "Memory",
-    "NameTakenError", "OtherPlace", "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread", "SearchState",
-    "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified", "__version__", "nn",
+    "Difference", "Document", "DocumentBank", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library",
+    "Memory", "NameTakenError", "OtherPlace", "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread",
+    "SearchState", "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified",
+    "__version__", "nn",
     "ops",
 ]  # fmt: skip
 

@@ -28,8 +28,8 @@ from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
 from attar.progress import Progress, ignore_progress
-from attar.reader.encoding import WindowedText
 from attar.reader.reader import Reader
+from attar.reader.windows import WindowedText
 from attar.store.records import Record
 from attar.training.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command, show

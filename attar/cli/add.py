@@ -72,6 +72,7 @@ class AddOptions:
     ocr: str = option(
         "auto", "Text in scans and photos, by tesseract: auto, always (also where a PDF has text), never."
     )
+    device: str | None = option(None, "Where texts are read: cpu or cuda.")
     actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
     threads: int = option(1, "With --ray: threads per actor.", min=1)
     gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
@@ -212,9 +213,10 @@ def _add_here(
     ):
 
         def opened() -> Library:
-            return stack.enter_context(
-                Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget)
+            kept = Library(
+                store, reader, keep_text=chosen.keep_text, budget=chosen.budget, device=chosen.device
             )
+            return stack.enter_context(kept)
 
         if is_stdin or chosen.name is not None:
             read = read_files(found.files, None, bar.files_read, reader=file_reader)

@@ -21,7 +21,7 @@ _UsageError: Any = typer.BadParameter.__base__
 # What `attar --help` lists, in the order of who needs it; a command that is in none of them comes last.
 _SECTIONS = {
     "Start here": ("demo", "add", "ask", "search", "serve"),
-    "Documents": ("list", "show", "append", "merge", "tag", "remove", "verify"),
+    "Documents": ("list", "show", "append", "merge", "tag", "remove", "verify", "watch"),
     "Libraries": ("reread", "mcp", "export", "import", "shard", "store"),
     "Readers and research": ("train-questions", "evaluate-questions", "bench", "paper"),
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # About the seconds of work that a kill loses.
 _SECONDS = 2.0
 # The most text that is read before it is written.
-_CHARACTERS = 2**21
+_CHARACTERS = 2**23
 # The least text that is read before it is written.
 _FEWEST_CHARACTERS = 2**16
 
@@ -117,16 +117,25 @@ def encode_texts(
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
     if projection is None:
         return [Encoded(memory, None, b"") for memory in reader.read_many(texts, progress=progress)]
-    collector = Collector(projection)
+    collector = _collector(reader, projection)
     memories = reader.read_many(texts, progress=progress, on_states=collector)
+    collector.finish()
     return [Encoded(memory, collector.of(at), projection.digest) for at, memory in enumerate(memories)]
+
+
+def _collector(reader: "Reader", projection: Projection) -> Collector:
+    if reader.device.type == "cpu":
+        return Collector(projection)
+    from attar.search.fast_signatures import FastCollector  # needs torch
+
+    return FastCollector(projection, reader.device)
 
 
 class Pace:
     """How much text is read before it is written: what takes about two seconds, as measured."""
 
-    def __init__(self) -> None:
-        self.characters = 2 * _FEWEST_CHARACTERS
+    def __init__(self, characters: int = 2 * _FEWEST_CHARACTERS) -> None:
+        self.characters = characters
 
     @contextmanager
     def measured(self, drafts: Sequence[Draft]) -> Iterator[None]:

@@ -284,7 +284,9 @@ class Memory:
             raise RecordError(f"{what} is damaged: {fault}") from fault
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Memory.from_bytes, (self.to_bytes(),)
+        fields = (self.form, self.numbers, self.scales, self.phrases, self.tokens, self.reader)
+        # Bytes that are made already go along.
+        return _of_fields, fields, {"_bytes": self._bytes} if "_bytes" in self.__dict__ else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Memory):
@@ -300,6 +302,13 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<Memory: {self.form}, size {self.size}, {self.tokens} tokens, {len(self.phrases)} phrases>"
+
+
+def _of_fields(
+    form: Form, numbers: NDArray[np.int8], scales: Floats, phrases: PhraseIndex, tokens: int, reader: str
+) -> Memory:
+    """A memory that another process sent."""
+    return Memory(form=form, numbers=numbers, scales=scales, phrases=phrases, tokens=tokens, reader=reader)
 
 
 def wrap(kind: bytes, payload: Buffer, what: str) -> bytes:

@@ -1,285 +1,228 @@
-"""Texts into windows of whole sentences, in word pieces, and windows into phrases.
+"""Windows into phrases, by the network that reads texts, with torch.
 
-The network, with torch, gives hidden states, which spans may be phrases, and the vectors of the likeliest.
+Windows that are encoded together are padded to the longest. The network gives hidden states; every span of a sentence
+has a prior; of each window the likeliest are kept, their vectors rounded to int8, all on the network's device.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Floats
-from attar.memory.phrases import JOINT, PhraseIndex
 from attar.options import LONGEST
 from attar.progress import check_stopped
 from attar.reader.parts import ReaderParts
-from attar.text.pieces import PieceTokenizer
-from attar.text.sentences import begins_anew, sentence_spans
+from attar.reader.windows import FoundPhrases, Window
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
-# The most pieces of a window.
-WINDOW = 318
-# From this many pieces on a window ends at a blank line.
-PARAGRAPH = 128
-# Sentences tokenized at a time.
-_SENTENCES = 2_000
+    from attar.nn.transformer import Transformer
 
-
-class WindowPhrases(NamedTuple):
-    """The phrases of a window in the order of the text, as `PhraseIndex.of` takes them, and their vectors `[P, k]`."""
-
-    phrases: NDArray[np.float64]
-    vectors: Floats
-
-
-@dataclass(frozen=True)
-class Window:
-    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
-
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sentences: NDArray[np.int64]
-
-
-class _Part(NamedTuple):
-    """Pieces of one sentence."""
-
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sentence: int
-
-
-def cut_windows(tokenizer: PieceTokenizer, text: str, spans: Sequence[tuple[int, int]]) -> list[Window]:
-    """A text, whose sentences have these spans, in windows of whole ones, each decided by what is before its end."""
-    windows: list[Window] = []
-    parts: list[_Part] = []
-    count = 0
-
-    def close() -> None:
-        nonlocal parts, count
-        if parts:
-            numbers = [np.full(len(part.ids), part.sentence) for part in parts]
-            ids = np.concatenate([part.ids for part in parts])
-            places = np.concatenate([part.places for part in parts])
-            windows.append(Window(ids, places, np.concatenate(numbers)))
-        parts, count = [], 0
-
-    for first in range(0, len(spans), _SENTENCES):
-        check_stopped()
-        chunk = spans[first : first + _SENTENCES]
-        read = tokenizer.read_sentences([text[start:end] for start, end in chunk])
-        for at, ((start, _), (ids, places)) in enumerate(zip(chunk, read, strict=True), first):
-            new_paragraph = at > 0 and "\n\n" in text[spans[at - 1][1] : start].replace(" ", "")
-            if count + len(ids) > WINDOW or (new_paragraph and count >= PARAGRAPH):
-                close()
-            for cut in range(0, len(ids), WINDOW):
-                if count and cut:
-                    close()
-                piece = slice(cut, cut + WINDOW)
-                parts.append(_Part(ids[piece], places[piece] + start, at))
-                count += len(ids[piece])
-    close()
-    return windows
-
-
-@dataclass(frozen=True)
-class WindowedText:
-    """A text that is read, in windows: with the last window of the memory that it extends, which is read again."""
-
-    text: str
-    sentences: list[tuple[int, int]]
-    windows: list[Window]
-
-    @classmethod
-    def of(cls, text: str, tokenizer: PieceTokenizer, before: PhraseIndex | None = None) -> "WindowedText":
-        """What is read of a text; `before` is the index of the memory that it extends."""
-        if before is not None and before.characters:
-            text = before.tail + JOINT + text
-        sentences = list(sentence_spans(text))
-        return cls(text, sentences, cut_windows(tokenizer, text, sentences))
-
-    @property
-    def tokens(self) -> int:
-        """The number of its word pieces."""
-        return sum(len(window.ids) for window in self.windows)
-
-    def batches(self, size: int) -> list[list[int]]:
-        """The numbers of windows that are encoded together, of similar length, so that little is padding.
-
-        They are of this text only: with windows of other texts they would be padded, and rounded, in another way, and
-        a document must have the same bytes whatever is read with it. With a size of 1 it also has the same bytes
-        whatever was read before it: extending equals reading at once.
-        """
-        order = sorted(range(len(self.windows)), key=lambda at: len(self.windows[at].ids))
-        return [order[first : first + size] for first in range(0, len(order), size)]
-
-    def index(self, encoded: Sequence[WindowPhrases]) -> PhraseIndex:
-        """The index of the text, from the phrases of each window."""
-        words: list[list[NDArray[np.int64]]] = [[] for _ in self.sentences]
-        beginnings, sentence, phrases = [(0, 0, 0)], -1, 0
-        for window, result in zip(self.windows, encoded, strict=True):
-            # The tail begins with a sentence, so that it is cut into the same sentences again.
-            if window.sentences[0] > sentence:
-                sentence = int(window.sentences[0])
-                beginnings.append((self.sentences[sentence][0], phrases, sentence))
-            sentence = int(window.sentences[-1])
-            phrases += len(result.phrases)
-            for at in np.unique(window.sentences):
-                words[at].append(np.unique(window.ids[window.sentences == at]))
-        tail = next(
-            (place for place in reversed(beginnings) if begins_anew(self.text, place[0])), beginnings[0]
-        )
-        return PhraseIndex.of(
-            self.text,
-            np.concatenate([np.zeros((0, 4)), *(window.phrases for window in encoded)]),
-            self.sentences,
-            [np.concatenate([np.zeros(0, np.int64), *of_sentence]) for of_sentence in words],
-            tail=tail,
-        )
-
-
-# A CPU reads one window at a time as fast as four, and then a window has the same bytes whatever is read with it.
-_WINDOWS = 1
-# A GPU would mostly wait for its next window.
-_WINDOWS_ON_GPU = 4
-# The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
-_LONGEST_PHRASE = 1_000
+# Pieces, with padding, that a GPU encodes together: several gigabytes of states and spans at most.
+PIECES_ON_GPU = 2**16
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
-class EncodedWindow(NamedTuple):
-    """A window's phrases, and its hidden states `[n, d]`, which signatures are made of."""
+class WindowBatch(NamedTuple):
+    """Windows one after another: ids and sentence numbers of all pieces `[N]`, and the length of each `[B]`."""
 
-    found: WindowPhrases
-    states: Floats
+    ids: NDArray[np.int64]
+    sentences: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, windows: Sequence[Window]) -> "WindowBatch":
+        ids, sentences = ([getattr(window, name) for window in windows] for name in ("ids", "sentences"))
+        none = np.zeros(0, np.int64)
+        lengths = np.array([len(row) for row in ids], np.int64)
+        return cls(np.concatenate([none, *ids]), np.concatenate([none, *sentences]), lengths)
+
+    def at(self, order: NDArray[np.int64]) -> "WindowBatch":
+        """Some of the windows, in this order."""
+        starts, lengths = (np.cumsum(self.lengths) - self.lengths)[order], self.lengths[order]
+        places = np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+        return WindowBatch(self.ids[places], self.sentences[places], lengths)
 
 
-class _Hidden(NamedTuple):
-    """Windows on their way through the network."""
+class PaddedWindows(NamedTuple):
+    """Windows on the device, between [CLS] and [SEP]: `[B, n]`; `mask` is where they are, `inside` without the two."""
 
-    ids: "torch.Tensor"  # [B, n], padded
-    mask: "torch.Tensor"  # [B, n], where they are
-    hidden: "torch.Tensor"  # [B, n, d]
-    states: list[Floats]  # of each window `[n, d]`, for signatures
+    ids: "Tensor"
+    sentences: "Tensor"
+    mask: "Tensor"
+    inside: "Tensor"
+
+
+class EncodedBatch:
+    """What was found in windows; it is on its way from the device until somebody asks for it."""
+
+    def __init__(self, batch: WindowBatch, spans: "Tensor", windows: PaddedWindows, states: "Tensor") -> None:
+        """`spans` are the bytes of phrases (`FoundPhrases.of`), `states` `[B, n, d]` what signatures are made of."""
+        self.batch, self.windows, self.states = batch, windows, states
+        self._spans, self._arrived = spans, None
+        if spans.device.type == "cuda":
+            import torch
+
+            self._spans = torch.empty(spans.shape, dtype=spans.dtype, pin_memory=True)
+            self._spans.copy_(spans, non_blocking=True)
+            self._arrived = torch.cuda.current_stream().record_event()
+
+    def blocks(self) -> NDArray[np.uint8]:
+        """The phrases of each window as bytes, once they have arrived."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        arrived: NDArray[np.uint8] = self._spans.numpy()
+        return arrived
+
+    def phrases(self) -> list[FoundPhrases]:
+        """The phrases of each window."""
+        return FoundPhrases.of(self.blocks())
+
+    def window_states(self) -> list[Floats]:
+        """The states `[n, d]` of the pieces of each window."""
+        states, lengths = self.states.float().cpu().numpy(), self.batch.lengths.tolist()
+        return [rows[1 : length + 1] for rows, length in zip(states, lengths, strict=True)]
 
 
 class TextEncoder:
-    """The network that reads texts."""
+    """The network that reads texts, its layers in int8 on a CPU, in bfloat16 on a GPU."""
 
     def __init__(self, parts: ReaderParts, signature_layers: int) -> None:
         self._parts, self._signature_layers = parts, signature_layers
+        network = parts.network()
+        self.device = network.encoder.words.weight.device
+        from attar.nn.fast_layers import Int8Transformer
 
-    @property
-    def batch_size(self) -> int:
-        """Windows that are encoded together."""
-        device = self._parts.network().encoder.words.weight.device
-        return _WINDOWS if device.type == "cpu" else _WINDOWS_ON_GPU
+        self._encoder: Transformer | Int8Transformer
+        if self.device.type == "cpu":
+            self._encoder = Int8Transformer(network.encoder)
+        else:
+            self._encoder = copy.deepcopy(network.encoder).bfloat16()
 
-    def states(self, windows: Sequence[Window]) -> list[Floats]:
+    @cached_property
+    def _tables(self) -> "list[Tensor]":
+        """Which pieces continue a word, are articles, and are punctuation, `[V]` each."""
+        import torch
+
+        tokenizer = self._parts.tokenizer
+        tables = (tokenizer.continuing, tokenizer.articles, tokenizer.marks)
+        return [torch.from_numpy(table).to(self.device) for table in tables]
+
+    def batches(self, lengths: NDArray[np.int64], pieces: int | None = None) -> list[NDArray[np.int64]]:
+        """The numbers of windows that are encoded together.
+
+        On a CPU each is encoded alone: that is as fast, and its phrases have the same bytes whatever is read with it,
+        so that extending equals reading at once. On a GPU those of similar length are, so that little is padding.
+        """
+        if pieces is None and self.device.type == "cpu":
+            return [*np.arange(len(lengths))[:, None]]
+        order = np.argsort(lengths, kind="stable")
+        widths, made, first = lengths[order] + 2, [], 0
+        while first < len(order):
+            count = np.arange(1, len(order) - first + 1)
+            last = first + max(1, int(((count * widths[first:]) <= (pieces or PIECES_ON_GPU)).sum()))
+            made.append(order[first:last])
+            first = last
+        return made
+
+    def states(self, windows: WindowBatch) -> list[Floats]:
         """The hidden states of each window that signatures are made of, by as few layers as these need."""
-        return self._hidden(windows, only_states=True).states
-
-    def encode(self, windows: Sequence[Window]) -> list[EncodedWindow]:
-        """The phrases of each window, their vectors, and its states for signatures."""
         import torch
 
-        from attar.nn.phrases import valid_spans
-
-        network, tokenizer = self._parts.network(), self._parts.tokenizer
-        ids, mask, hidden, states = self._hidden(windows)
-        sentences, _, inside = pad([window.sentences for window in windows], 0, 0)
         with torch.inference_mode():
-            texts = network.describe_texts(ids, hidden, mask)
-            firsts, lasts = texts.firsts.cpu(), texts.lasts.cpu()
-            valid = valid_spans(sentences, inside) & whole_words(ids.cpu(), tokenizer.continuing)
-            priors = network.priors(texts, valid.to(ids.device)).cpu()
-            if self._parts.config.network.distinct:
-                priors = distinct_spans(ids.cpu(), priors, tokenizer)
-            priors = priors.flatten(1)
-        encoded = []
-        for row, window in enumerate(windows):
-            spans = _likeliest(window, priors[row], self._parts.config.network.density)
-            vectors: Floats = (firsts[row, spans.first] + lasts[row, spans.last]).numpy()
-            encoded.append(EncodedWindow(WindowPhrases(spans.phrases, vectors), states[row]))
-        return encoded
+            padded = self._padded(windows)
+            states = self._encoder(padded.ids, padded.mask, layers=self._signature_layers)
+        return EncodedBatch(windows, padded.ids, padded, states).window_states()
 
-    def _hidden(self, windows: Sequence[Window], only_states: bool = False) -> _Hidden:
+    def encode(self, windows: WindowBatch) -> EncodedBatch:
+        """The phrases of windows; nothing waits for the device before they are asked for."""
         import torch
 
-        tokenizer, encoder = self._parts.tokenizer, self._parts.network().encoder
-        device = encoder.words.weight.device
-        ids, mask, _ = pad([window.ids for window in windows], tokenizer.cls, tokenizer.sep)
-        ids, mask = ids.to(device), mask.to(device)
+        network, settings = self._parts.network(), self._parts.config.network
         with torch.inference_mode():
-            hidden = encoder(ids, mask, layers=self._signature_layers)
-            rows = zip(windows, hidden.float().cpu().numpy(), strict=True)
-            states: list[Floats] = [row[1 : len(window.ids) + 1] for window, row in rows]
-            if not only_states:
-                hidden = encoder.continued(hidden, mask, slice(self._signature_layers, None))
-        return _Hidden(ids, mask, hidden, states)
+            padded = self._padded(windows)
+            states = self._encoder(padded.ids, padded.mask, layers=self._signature_layers)
+            hidden = self._encoder.continued(states, padded.mask, slice(self._signature_layers, None))
+            texts = network.describe_texts(padded.ids, hidden.float(), padded.mask)
+            priors = network.priors(texts, self._valid(padded))
+            if settings.distinct:
+                priors = _distinct(padded.ids, priors, *self._tables[1:])
+            counts = torch.from_numpy(np.ceil(settings.density * windows.lengths)).to(self.device)
+            most = int(np.ceil(settings.density * windows.lengths.max()))
+            places, values = _likeliest(priors.flatten(1), counts, most)
+            firsts = places.clamp(min=0) // LONGEST
+            lasts = firsts + places.clamp(min=0) % LONGEST
+            rows = torch.arange(len(places), device=self.device)[:, None]
+            numbers, scales = quantized(texts.firsts[rows, firsts] + texts.lasts[rows, lasts])
+            parts = (places[..., None], values[..., None], scales, numbers)
+            spans = torch.cat([part.view(torch.uint8) for part in parts], -1)
+            return EncodedBatch(windows, spans, padded, states)
+
+    def _padded(self, windows: WindowBatch) -> PaddedWindows:
+        import torch
+
+        tokenizer, lengths = self._parts.tokenizer, windows.lengths[:, None]
+        at = np.arange(int(lengths.max()) + 2)
+        inside = (at > 0) & (at <= lengths)
+        ids, sentences = np.zeros(inside.shape, np.int64), np.zeros(inside.shape, np.int64)
+        ids[inside], sentences[inside] = windows.ids, windows.sentences
+        ids[:, 0] = tokenizer.cls
+        ids[at == lengths + 1] = tokenizer.sep
+        parts = (torch.from_numpy(part) for part in (ids, sentences, at <= lengths + 1, inside))
+        return PaddedWindows(*(part.to(self.device, non_blocking=True) for part in parts))
+
+    def _valid(self, windows: PaddedWindows) -> "Tensor":
+        """The spans of one sentence that neither start nor end inside a word, `[B, n, w]`."""
+        from torch.nn import functional
+
+        from attar.nn.phrases import following, valid_spans
+
+        inner = self._tables[0][windows.ids]
+        ends = functional.pad(~inner[:, 1:], (0, 1), value=True)
+        whole = ~inner[..., None] & (following(ends.float()) > 0)
+        return valid_spans(windows.sentences, windows.inside) & whole
 
 
-class _Spans(NamedTuple):
-    """Phrases of a window, and the first and the last piece of each, counted from 1."""
+def _likeliest(priors: "Tensor", counts: "Tensor", most: int) -> "tuple[Tensor, Tensor]":
+    """The places of the `counts` `[B]` highest finite priors `[B, m]` of each row, in order, and these priors.
 
-    phrases: NDArray[np.float64]
-    first: "torch.Tensor"
-    last: "torch.Tensor"
+    Rows have `most` places; -1 after the last.
 
-
-def _likeliest(window: Window, priors: "torch.Tensor", density: float) -> _Spans:
-    """The likeliest phrases by their priors `[n * w]`, `density` of them per piece, in the order of the text."""
+    >>> import torch
+    >>> places, values = _likeliest(torch.tensor([[1.0, 3.0, float("-inf"), 2.0]]), torch.tensor([2]), 3)
+    >>> places.tolist(), values[:, :2].tolist()
+    ([[1, 3, -1]], [[3.0, 2.0]])
+    """
     import torch
 
-    count = min(int(np.ceil(density * len(window.ids))), int(priors.isfinite().sum()))
-    chosen = priors.topk(count).indices.sort().values
-    first, last = chosen // LONGEST, chosen // LONGEST + chosen % LONGEST
-    lengths = window.places[last.numpy() - 1, 1] - window.places[first.numpy() - 1, 0]
-    short = torch.from_numpy(lengths <= _LONGEST_PHRASE)
-    chosen, first, last = chosen[short], first[short], last[short]
-    first_at, last_at = (first - 1).numpy(), (last - 1).numpy()
-    starts, ends = window.places[first_at, 0], window.places[last_at, 1]
-    phrases = np.column_stack((starts, ends, window.sentences[first_at], priors[chosen].numpy()))
-    return _Spans(phrases, first, last)
+    most = min(most, priors.shape[1])
+    highest, places = priors.topk(most)
+    chosen = (torch.arange(most, device=priors.device) < counts[:, None]) & highest.isfinite()
+    none = priors.shape[1]
+    places = places.masked_fill(~chosen, none).sort().values
+    values = priors.gather(1, places.clamp(max=none - 1))
+    return places.masked_fill(places == none, -1).to(torch.int32), values
 
 
-def pad(
-    rows: Sequence[NDArray[Any]], first: int, last: int
-) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor]":
-    """Rows between two values, padded with 0; where they are, and where they are without the two."""
+def quantized(vectors: "Tensor") -> "tuple[Tensor, Tensor]":
+    """`attar.memory.memory.quantize` of vectors `[..., k]`: int8, and scales `[..., 1]`."""
     import torch
 
-    width = max(len(row) for row in rows) + 2
-    values = np.zeros((len(rows), width), np.int64)
-    inside = np.zeros((len(rows), width), np.bool_)
-    mask = np.zeros((len(rows), width), np.bool_)
-    for at, row in enumerate(rows):
-        values[at, 0], values[at, 1 : len(row) + 1], values[at, len(row) + 1] = first, row, last
-        inside[at, 1 : len(row) + 1] = True
-        mask[at, : len(row) + 2] = True
-    return torch.from_numpy(values), torch.from_numpy(mask), torch.from_numpy(inside)
+    scales = vectors.abs().amax(-1, keepdim=True)
+    levels = torch.where(scales > 0, vectors / scales, 0.0) * 127
+    return levels.round().to(torch.int8), scales
 
 
-def whole_words(ids: "torch.Tensor", continuing: NDArray[np.bool_]) -> "torch.Tensor":
-    """Where a span neither starts nor ends inside a word, `[B, n, w]`; `continuing` says which pieces are inside."""
-    import torch
-
-    from attar.nn.phrases import following
-
-    inner = torch.from_numpy(continuing[ids.numpy()])
-    ends = torch.nn.functional.pad(~inner[:, 1:], (0, 1), value=True)
-    return ~inner[..., None] & (following(ends.float()) > 0)
-
-
-def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: PieceTokenizer) -> "torch.Tensor":
+def _distinct(ids: "Tensor", priors: "Tensor", articles: "Tensor", marks: "Tensor") -> "Tensor":
     """Priors `[B, n, w]` with only the likeliest of the spans that are the same answer; -inf for the others.
 
     They differ in an article before them or in punctuation around them: "the boat" and "boat,".
@@ -288,17 +231,15 @@ def distinct_spans(ids: "torch.Tensor", priors: "torch.Tensor", tokenizer: Piece
 
     from attar.nn.phrases import following
 
-    count, pieces = ids.shape[1], ids.numpy()
-    at = torch.arange(count)
+    count = ids.shape[1]
+    at = torch.arange(count, device=ids.device)
     # The first piece from here on that counts, and the last one up to here.
-    marks = tokenizer.marks[pieces]
-    after = torch.where(torch.from_numpy(tokenizer.articles[pieces] | marks), count, at)
-    after = after.flip(1).cummin(1).values.flip(1)
-    before = torch.where(torch.from_numpy(marks), -1, at).cummax(1).values
+    after = torch.where(articles[ids] | marks[ids], count, at).flip(1).cummin(1).values.flip(1)
+    before = torch.where(marks[ids], -1, at).cummax(1).values
     first, last = after[..., None], following(before.float(), -1.0).long()
-    spans = torch.arange(priors[0].numel()).view(priors.shape[1:]) + count * count
+    spans = torch.arange(priors[0].numel(), device=ids.device).view(priors.shape[1:]) + count * count
     same = torch.where(first <= last, first * count + last, spans).flatten(1)
-    best = torch.full((len(ids), count * count + spans.numel()), float("-inf"))
+    best = priors.new_full((len(ids), count * count + spans.numel()), float("-inf"))
     best = best.scatter_reduce(1, same, priors.flatten(1), "amax")
     return priors.masked_fill((priors.flatten(1) < best.gather(1, same)).view_as(priors), float("-inf"))
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from attar.memory.memory import Floats, quantize
+
 _LEVELS = np.float32(127)
 # Of the layer norms.
 _EPSILON = np.float32(1e-12)
@@ -55,7 +56,7 @@ class FastSpans:
         self._norm = floats["look.encoder.norm.weight"], floats["look.encoder.norm.bias"]
         prefix = "look.encoder.layers.layers"
         count = len({name.split(".")[4] for name in weights if name.startswith(prefix)})
-        self._layers = [_Layer(weights, floats, f"{prefix}.{at}", heads) for at in range(count)]
+        self._layers = [Int8Layer(weights, f"{prefix}.{at}", heads) for at in range(count)]
         self._ends = floats["look.ends.weight"].T, floats["look.ends.bias"]
         self._present = floats["look.present.weight"].T, floats["look.present.bias"]
         self.longest = len(self._positions)
@@ -70,7 +71,7 @@ class FastSpans:
         asked = [len(pieces.question) for pieces in inputs]
         of_question = places < np.repeat(asked, lengths)
         x = self._words(ids) + self._positions[places] + self._types[of_question.astype(np.intp)]
-        x = _normalized(x, *self._norm)
+        x = normalized(x, *self._norm)
         bounds = np.cumsum([0, *lengths])
         for layer in self._layers:
             x = layer.forward(x, bounds)
@@ -83,24 +84,30 @@ class FastSpans:
         return found
 
 
-class _Layer:
+class Int8Layer:
     """`torch.nn.TransformerEncoderLayer` with the norm after each part."""
 
     def __init__(
-        self, weights: Mapping[str, NDArray[Any]], floats: Mapping[str, Floats], name: str, heads: int
+        self, weights: Mapping[str, NDArray[Any]], name: str, heads: int, *, quick: bool = False
     ) -> None:
+        """A layer of the weights under a name; `quick` keeps its matrices in float32, too, where there is no torch."""
+
         def linear(part: str, joint: str = ".") -> _Int8Linear:
-            matrix = f"{name}.{part}{joint}weight"
-            return _Int8Linear(
-                weights[matrix], floats[f"{matrix}.scale"], floats[f"{name}.{part}{joint}bias"]
-            )
+            matrix = weights[f"{name}.{part}{joint}weight"]
+            scales = weights.get(f"{name}.{part}{joint}weight.scale")
+            if scales is None:
+                matrix, largest = quantize(matrix.astype(np.float32))
+                scales = largest / _LEVELS
+            return _Int8Linear(matrix, scales, floats(f"{part}{joint}bias"), quick=quick)
+
+        def floats(part: str) -> Floats:
+            vector: Floats = weights[f"{name}.{part}"].astype(np.float32)
+            return vector
 
         self._heads = heads
         self._into, self._out = linear("self_attn.in_proj", "_"), linear("self_attn.out_proj")
         self._up, self._down = linear("linear1"), linear("linear2")
-        self._norms = [
-            (floats[f"{name}.{norm}.weight"], floats[f"{name}.{norm}.bias"]) for norm in ("norm1", "norm2")
-        ]
+        self._norms = [(floats(f"{norm}.weight"), floats(f"{norm}.bias")) for norm in ("norm1", "norm2")]
 
     def forward(self, x: Floats, bounds: NDArray[np.int64]) -> Floats:
         """The states `[n, d]` after the layer; each input is from a bound to the next."""
@@ -117,8 +124,8 @@ class _Layer:
             found = scores @ values
             found /= sums
             read[first:last] = found.swapaxes(0, 1).reshape(last - first, size)
-        x = _normalized(x + self._out(read), *self._norms[0])
-        return _normalized(x + self._down(gelu(self._up(x))), *self._norms[1])
+        x = normalized(x + self._out(read), *self._norms[0])
+        return normalized(x + self._down(gelu(self._up(x))), *self._norms[1])
 
 
 class _Int8Linear:
@@ -129,9 +136,12 @@ class _Int8Linear:
     [[2.0, -3.0], [0.0, -7.0]]
     """
 
-    def __init__(self, matrix: NDArray[np.int8], scales: Floats, bias: Floats) -> None:
+    def __init__(
+        self, matrix: NDArray[np.int8], scales: Floats, bias: Floats, *, quick: bool = False
+    ) -> None:
         self._matrix, self._scales, self._bias = np.ascontiguousarray(matrix), scales.reshape(-1), bias
         self._tensor: Any = None
+        self._quick, self._floats = quick, np.zeros(0, np.float32)
 
     def __call__(self, x: Floats) -> Floats:
         largest = np.maximum(np.abs(x).max(1, keepdims=True), np.float32(1e-12))
@@ -145,8 +155,11 @@ class _Int8Linear:
     def _product(self, levels: Floats) -> Floats:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "_int_mm"):  # the latter while it is imported
-            # Made anew each time: in float32 all matrices would take four times the memory of the network.
-            product: Floats = levels @ self._matrix.T.astype(np.float32)
+            # Made anew each time, unless it is quick: in float32 it takes four times the memory.
+            floats = self._floats if self._floats.size else self._matrix.T.astype(np.float32, order="C")
+            if self._quick:
+                self._floats = floats
+            product: Floats = levels @ floats
             return product
         if self._tensor is None:
             self._tensor = torch.from_numpy(self._matrix).T
@@ -161,7 +174,7 @@ def _rows(weights: Mapping[str, NDArray[Any]], name: str) -> Floats:
     return matrix if scales is None else matrix * scales.reshape(-1, 1)
 
 
-def _normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:
+def normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:
     x = x - x.mean(-1, keepdims=True)
     spread = np.einsum("nd,nd->n", x, x)[:, None] / np.float32(x.shape[1])
     spread += _EPSILON

@@ -14,10 +14,10 @@ from attar.memory.algebra import FIXED_SIZE, within_budget
 from attar.memory.memory import Floats, Form, Memory
 from attar.memory.phrases import PhraseIndex
 from attar.progress import ignore_progress
-from attar.reader.encoding import WindowedText
 from attar.reader.parts import ReaderParts
 from attar.reader.questions import Query
 from attar.reader.reader import Reader
+from attar.reader.windows import WindowedText
 
 
 class _Readout(NamedTuple):

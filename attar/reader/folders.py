@@ -212,9 +212,10 @@ def _known_as(fingerprint: str) -> str:
 
 
 class LibraryReader:
-    """A reader, the path of one, or None for the one that made the store, or the default."""
+    """A reader, the path of one, or None for the one that made the store, or the default; on a device, if given."""
 
-    def __init__(self, given: "GivenReader") -> None:
+    def __init__(self, given: "GivenReader", device: str | None = None) -> None:
+        self._device = device
         self._reader: Reader | None = None
         self._path: Path | None = None
         self._folder: ReaderFolder | None = None
@@ -246,4 +247,7 @@ class LibraryReader:
             from attar.reader.reader import Reader  # last: a reader that is refused is not waited for
 
             self._reader = Reader.of(folder)
+        if self._device is not None:
+            self._reader.to(self._device)
+            self._device = None
         return self._reader

@@ -105,12 +105,9 @@ class Query:
             best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
             alone[filled[first:last]] = best @ self.weights
             first = last
-        total: Floats = alone + self._exact_matches(index)
-        total[1:] += neighbours[0] * alone[:-1]
-        total[:-1] += neighbours[1] * alone[1:]
-        return total
+        return with_neighbours(alone, neighbours) + self.exact_matches(index)
 
-    def _exact_matches(self, index: PhraseIndex) -> Floats:
+    def exact_matches(self, index: PhraseIndex) -> Floats:
         """What the question's very words add to sentences, `[S]`: the more, the fewer of the sentences have them.
 
         A word adds at most its weight, however long the text, so that documents can be compared.
@@ -163,8 +160,43 @@ class Query:
         return best
 
 
-# Questions per batch: their states stay in the caches.
-_BATCH = 32
+@dataclass(frozen=True, kw_only=True)
+class KnownQuery(Query):
+    """A query whose products with the phrases of a document, and overlap with its sentences, are known."""
+
+    products: Floats  # [P]
+    alone: Floats  # [S]
+
+    @classmethod
+    def of(cls, query: Query, products: Floats, alone: Floats) -> "KnownQuery":
+        return cls(**vars(query), products=products, alone=alone)
+
+    def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
+        """As `Query.overlap`, of the document that it was looked up in."""
+        return with_neighbours(self.alone, neighbours) + self.exact_matches(index)
+
+
+def with_neighbours(alone: Floats, neighbours: Floats) -> Floats:
+    """The overlap of sentences with a share of that of the ones before and after.
+
+    >>> with_neighbours(np.float32([1, 2, 4]), np.float32([0.5, 0.25])).tolist()
+    [1.5, 3.5, 5.0]
+    """
+    total: Floats = alone.copy()
+    total[1:] += neighbours[0] * alone[:-1]
+    total[:-1] += neighbours[1] * alone[1:]
+    return total
+
+
+def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Word pieces `[Q, l]`, padded with 0, and where they are."""
+    lengths = np.array([len(ids) for ids in pieces])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.zeros(mask.shape, np.int64)
+    ids[mask] = np.concatenate(pieces)
+    return ids, mask
+
+
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
@@ -173,6 +205,9 @@ _PIECES = 4_096
 
 class QuestionEncoder:
     """Encodes questions with the quick encoder, or with the one of texts."""
+
+    # Questions that are encoded together: their states stay in the caches.
+    together = 32
 
     def __init__(self, parts: ReaderParts, *, quick: bool = True) -> None:
         self._parts = parts
@@ -186,12 +221,12 @@ class QuestionEncoder:
                 raise DtypeError.expected("question", "a string", type(question).__name__)
         plain = [without_preface(question) for question in questions]
         distinct = list(dict.fromkeys(plain))
-        pieces = self._pieces(distinct)
+        pieces = self.pieces(distinct)
         order = sorted(range(len(pieces)), key=lambda at: len(pieces[at]))
         queries: dict[str, Query] = {}
-        for first in range(0, len(order), _BATCH):
+        for first in range(0, len(order), self.together):
             check_stopped()
-            chosen = order[first : first + _BATCH]
+            chosen = order[first : first + self.together]
             with one_thread():
                 encoded = self._encode([distinct[at] for at in chosen], [pieces[at] for at in chosen])
             queries |= {query.question: query for query in encoded}
@@ -203,7 +238,8 @@ class QuestionEncoder:
         whole = np.concatenate(([tokenizer.cls], ids, [tokenizer.sep]))[None]
         return self._encoder.states(whole, np.ones_like(whole, np.bool_), layers)[1:-1]
 
-    def _pieces(self, questions: Sequence[str]) -> list[NDArray[Any]]:
+    def pieces(self, questions: Sequence[str]) -> list[NDArray[Any]]:
+        """The word pieces of each question, with [CLS] and [SEP]."""
         read = self._parts.tokenizer.read_questions(
             [question.replace("___", " what ") for question in questions]
         )
@@ -211,25 +247,25 @@ class QuestionEncoder:
 
     def _encode(self, questions: Sequence[str], pieces: Sequence[NDArray[Any]]) -> list[Query]:
         """Questions in the order of their lengths."""
-        lengths = np.array([len(ids) for ids in pieces])
-        mask = np.arange(lengths[-1]) < lengths[:, None]
-        padded = np.zeros(mask.shape, np.int64)
-        padded[mask] = np.concatenate(pieces)
-        vectors, nulls, weights = self._questions.encode(padded, mask)
-        forms = self._parts.tokenizer.number_forms
+        vectors, nulls, weights = self._questions.encode(*padded(pieces))
         return [
-            Query(
-                question=question,
-                vector=vectors[row],
-                null=float(nulls[row]),
-                weights=weights[row, 1 : len(ids)],
-                words=self.words[ids[1:]],
-                table=self.words,
-                asked=content_words(question),
-                exact=[forms[piece] if piece in forms else np.array([piece]) for piece in ids[1:].tolist()],
-            )
+            self.query(question, ids, vectors[row], nulls[row], weights[row])
             for row, (question, ids) in enumerate(zip(questions, pieces, strict=True))
         ]
+
+    def query(self, question: str, ids: NDArray[Any], vector: Floats, null: float, weights: Floats) -> Query:
+        """A question whose vector, score of "no answer" and weights of pieces are known."""
+        forms = self._parts.tokenizer.number_forms
+        return Query(
+            question=question,
+            vector=vector,
+            null=float(null),
+            weights=weights[1 : len(ids)],
+            words=self.words[ids[1:]],
+            table=self.words,
+            asked=content_words(question),
+            exact=[forms[piece] if piece in forms else np.array([piece]) for piece in ids[1:].tolist()],
+        )
 
     @cached_property
     def words(self) -> Floats:

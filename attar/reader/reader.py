@@ -13,26 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import DtypeError, OptionError, ShapeError
+from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.reader.answers import ScoredPhrases, rank, rank_phrases
 from attar.reader.confidence import LookCalibration
-from attar.reader.encoding import (
-    EncodedWindow,
-    TextEncoder,
-    Window,
-    WindowedText,
-    WindowPhrases,
-    encode_batches,
-)
+from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, encode_batches
+from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.look_answers import chosen_first, look_features, rank_looked
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
+from attar.reader.windows import FoundPhrases, WindowedText
 from attar.results import Answer, check_top
 from attar.threads import one_thread
 
@@ -45,13 +40,6 @@ OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 _GROUP = 2**20
 # Sentences that are read again by default, if the reader has a second look.
 _LOOK = 3
-
-
-class _Batch(NamedTuple):
-    """Windows that are encoded together: the number of their text, and their numbers in it."""
-
-    text: int
-    windows: list[int]
 
 
 class Features(NamedTuple):
@@ -127,6 +115,11 @@ class Reader:
             raise OptionError("the reader has no second look", "omit look, or use look=0")
         return look
 
+    @property
+    def device(self) -> "torch.device":
+        """Where texts are read."""
+        return self._texts.device
+
     @cached_property
     def _texts(self) -> TextEncoder:
         return TextEncoder(self.parts, self.signature_layers)
@@ -138,8 +131,21 @@ class Reader:
             self.parts.network()
 
     def to(self, device: "torch.device | str") -> "Reader":
-        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays."""
-        self.parts.network().to(device)
+        """Move the network that reads texts to a device and return the reader; memories stay in numpy arrays.
+
+        On a GPU its layers compute in bfloat16.
+        """
+        import torch
+
+        chosen, network = torch.device(device), self.parts.network()
+        if chosen.type == "cuda" and not torch.cuda.is_available():
+            raise DeviceError("there is no GPU that PyTorch can use", "use device='cpu'")
+        before = network.encoder.words.weight.device
+        if before.type == chosen.type and chosen.index in (None, before.index):
+            return self
+        network.to(chosen)
+        for made_for_another in ("_texts", "_fast_reading"):
+            self.__dict__.pop(made_for_another, None)
         return self
 
     def save(self, path: str | Path) -> str:
@@ -159,12 +165,27 @@ class Reader:
         on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order."""
+        if self._reads_fast(texts, on_states):
+            read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
+            return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
         for first, group in _groups(texts):
             windowed = [WindowedText.of(text, self.tokenizer) for text in group]
             made = self._read(windowed, first, progress, on_states)
             memories += [self._finished(memory, budget) for memory in made]
         return memories
+
+    def _reads_fast(self, texts: Sequence[str], on_states: OnStates | None) -> bool:
+        """Whether texts are worth other processes, on a device that would wait for them otherwise."""
+        if self._texts.device.type == "cpu" or not (on_states is None or hasattr(on_states, "add_batch")):
+            return False
+        for text in texts:
+            _check_text(text)
+        return sum(map(len, texts)) >= WORTH_IT
+
+    @cached_property
+    def _fast_reading(self) -> FastReading:
+        return FastReading(self._texts, self.tokenizer, self.options.size, self.fingerprint)
 
     def extend(
         self,
@@ -189,40 +210,30 @@ class Reader:
         self, texts: Sequence[WindowedText], first: int, progress: Progress, on_states: OnStates | None
     ) -> list[Memory]:
         """The memories of phrases of texts, the first of which has the number `first`."""
-        batches = [
-            _Batch(at, windows)
-            for at, text in enumerate(texts)
-            for windows in text.batches(self._texts.batch_size)
-        ]
-        encoded: list[dict[int, WindowPhrases]] = [{} for _ in texts]
-        total = sum(len(text.windows) for text in texts)
+        owners = [(at, window) for at, text in enumerate(texts) for window in text.windows]
+        found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(owners)
+        done = 0
 
-        def encode(batch: _Batch) -> list[EncodedWindow]:
-            return self._texts.encode([texts[batch.text].windows[at] for at in batch.windows])
+        def encode(batch: NDArray[np.int64]) -> EncodedBatch:
+            return self._texts.encode(WindowBatch.of([owners[at][1] for at in batch]))
 
-        def take(batch: _Batch, results: list[EncodedWindow]) -> None:
-            progress("reading", sum(map(len, encoded)), total)
-            for at, result in zip(batch.windows, results, strict=True):
-                encoded[batch.text][at] = result.found
-                if on_states is not None:
-                    on_states(first + batch.text, texts[batch.text].windows[at].ids, result.states)
+        def take(batch: NDArray[np.int64], encoded: EncodedBatch) -> None:
+            nonlocal done
+            progress("reading", done, len(owners))
+            done += len(batch)
+            for at, phrases in zip(batch, encoded.phrases(), strict=True):
+                found[at] = phrases
+            if on_states is not None:
+                for at, states in zip(batch, encoded.window_states(), strict=True):
+                    on_states(first + owners[at][0], owners[at][1].ids, states)
 
-        encode_batches(encode, batches, take)
+        lengths = np.array([len(window.ids) for _, window in owners], np.int64)
+        encode_batches(encode, self._texts.batches(lengths), take)
+        of_window = iter(found)
         return [
-            self._memory_of(text, [windows[at] for at in range(len(windows))])
-            for text, windows in zip(texts, encoded, strict=True)
+            text.memory([next(of_window) for _ in text.windows], self.options.size, self.fingerprint)
+            for text in texts
         ]
-
-    def _memory_of(self, text: WindowedText, encoded: Sequence[WindowPhrases]) -> Memory:
-        empty = np.zeros((0, self.options.size), np.float32)
-        vectors = np.concatenate([empty, *(window.vectors for window in encoded)])
-        return Memory.quantized(
-            vectors,
-            form="phrases",
-            phrases=text.index(encoded),
-            tokens=text.tokens,
-            reader=self.fingerprint,
-        )
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         """The memory of a text from that of its phrases."""
@@ -267,12 +278,27 @@ class Reader:
         check_top(top)
         look = self.look_of(look)
         self._check_memories(memories)
-        scored = []
-        for memory, query in zip(memories, self.questions.encode(questions), strict=True):
+        queries, scores = self.questions.encode(questions), []
+        for memory, query in zip(memories, queries, strict=True):
             check_stopped()
-            scored.append(
-                ScoredPhrases(query, [self._scores(memory, query)], [memory.phrases], self.calibration)
-            )
+            scores.append(self._scores(memory, query))
+        return self.ranked_answers(memories, queries, scores, top=top, texts=texts, look=look)
+
+    def ranked_answers(
+        self,
+        memories: Sequence[Memory],
+        queries: Sequence[Query],
+        scores: Sequence[Floats],
+        *,
+        top: int | None,
+        texts: Sequence[str | None],
+        look: int,
+    ) -> list[list[Answer]]:
+        """The answers to each query from the scores of its memory's phrases."""
+        scored = [
+            ScoredPhrases(query, [of_memory], [memory.phrases], self.calibration)
+            for memory, query, of_memory in zip(memories, queries, scores, strict=True)
+        ]
         looks = self._look_again(scored, texts, look)
         return [
             self._ranked(phrases, seen, top, text)
@@ -371,18 +397,20 @@ class Reader:
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
-        size = self._texts.batch_size
-        batches: list[tuple[int, list[Window]]] = []
+        windows = []
         for number, text in enumerate(texts):
             _check_text(text)
-            windows = WindowedText.of(text, self.tokenizer).windows
-            batches += [(number, windows[first : first + size]) for first in range(0, len(windows), size)]
+            windows += [(number, window) for window in WindowedText.of(text, self.tokenizer).windows]
 
-        def take(batch: tuple[int, list[Window]], states: list[Floats]) -> None:
-            for window, window_states in zip(batch[1], states, strict=True):
-                on_states(batch[0], window.ids, window_states)
+        def encode(batch: NDArray[np.int64]) -> list[Floats]:
+            return self._texts.states(WindowBatch.of([windows[at][1] for at in batch]))
 
-        encode_batches(lambda batch: self._texts.states(batch[1]), batches, take)
+        def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
+            for at, window_states in zip(batch, states, strict=True):
+                on_states(windows[at][0], windows[at][1].ids, window_states)
+
+        lengths = np.array([len(window.ids) for _, window in windows], np.int64)
+        encode_batches(encode, self._texts.batches(lengths), take)
 
     def query_states(self, text: str, on_states: OnStates) -> None:
         """`token_states` of one short text, without torch."""

@@ -5,14 +5,14 @@ the best one to five sentences, whatever the length of the text, and says which 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Floats
 from attar.progress import check_stopped
-from attar.reader.fast_spans import FastSpans, Pieces, Spans
+from attar.reader.fast_spans import Pieces, Spans
 from attar.text.pieces import PieceTokenizer
 from attar.threads import one_thread
 
@@ -86,11 +86,19 @@ class _Part(NamedTuple):
     ends: NDArray[np.int64]
 
 
-class SecondLook:
-    """Reads questions with sentences; an answer does not depend on what else is read."""
+class SpanReader(Protocol):
+    """`FastSpans`, or a network on a device."""
 
-    def __init__(self, network: FastSpans, tokenizer: PieceTokenizer) -> None:
-        self._network, self._tokenizer = network, tokenizer
+    longest: int
+
+    def read(self, inputs: Sequence[Pieces]) -> list[Spans]: ...
+
+
+class SecondLook:
+    """Reads questions with sentences, about `together` pieces at a time; an answer depends on its own alone."""
+
+    def __init__(self, network: SpanReader, tokenizer: PieceTokenizer, together: int = _BATCH) -> None:
+        self._network, self._tokenizer, self._together = network, tokenizer, together
 
     def read(
         self, questions: Sequence[str], sentences: Sequence[Sequence[FoundSentence]]
@@ -108,7 +116,7 @@ class SecondLook:
             text = np.concatenate([part.ids for part in parts])
             batch.append((at, Pieces(question, text), parts))
             length += len(question) + len(text)
-            if length >= _BATCH or at == asked[-1]:
+            if length >= self._together or at == asked[-1]:
                 check_stopped()
                 with one_thread():
                     found = self._network.read([pieces for _, pieces, _ in batch])

@@ -64,6 +64,7 @@ class Sums:
     tokens: int
     pieces: NDArray[np.uint16]
     counts: NDArray[np.int64]
+    root: Floats | None = None  # of `triangle`, if it is known
 
     @classmethod
     def empty(cls, projection: Projection) -> "Sums":
@@ -131,7 +132,7 @@ class Sums:
 
     def signature(self) -> Floats:
         """The root of C with Frobenius norm 1, as a triangle; zeros for no tokens."""
-        return root_of(self.triangle)
+        return root_of(self.triangle) if self.root is None else self.root
 
 
 @cache
@@ -288,6 +289,9 @@ class Collector:
         """Add one window of the text `number`."""
         window = Sums.of(ids, states, self.projection)
         self.sums[number] = self.sums[number] + window if number in self.sums else window
+
+    def finish(self) -> None:
+        """Called when all texts are read."""
 
     def of(self, number: int = 0) -> Sums:
         """The sums of a text."""

@@ -2,11 +2,12 @@
 
 import ipaddress
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attar.errors import OptionError
+from attar.errors import DeviceError, OptionError
 from attar.options import check_ranges, option
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Settings:
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
     watch: Path | None = option(None, "Follow the files of this folder, as attar watch does.")
+    device: str | None = option(
+        None, "cuda: read texts and answer questions to one document on a GPU; the default is the CPU."
+    )
     lists_from: int | None = option(
         None,
         "Above this many documents, search is approximate; 0: never. Default: 200,000.",
@@ -116,14 +120,22 @@ def open_library(settings: Settings, shard: Path | None = None) -> "Library":
     """The library of the settings, or a shard of it in a folder of its own; a missing shard is not created."""
     from attar.library.library import Library
 
-    return Library(
+    library = Library(
         settings.store if shard is None else shard,
         settings.reader,
         read_only=settings.read_only,
         keep_text=settings.keep_text,
         create=shard is None and not settings.read_only,
         lists_from=settings.lists_from,
+        device=settings.device,
     )
+    if settings.device is not None:
+        library.reader.prepare()  # a device that is not there is refused
+        try:
+            library.open_bank(settings.device)
+        except DeviceError as fault:
+            print(f"attar: {fault}: questions are answered by the CPU", file=sys.stderr)
+    return library
 
 
 def is_loopback(host: str) -> bool:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from attar.reader.encoding import PARAGRAPH, WINDOW, WindowedText
+from attar.reader.windows import PARAGRAPH, WINDOW, WindowedText
 from attar.text.sentences import sentence_spans
 from tests.reader.texts import ODD, story
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from attar.documents.extracted import clean
 from attar.library.library import Library
-from attar.reader.encoding import WindowedText
 from attar.reader.reader import Reader
+from attar.reader.windows import WindowedText
 from attar.text.sentences import sentence_spans
 
 QUESTION = "Who met Ann in the town?"

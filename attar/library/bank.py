@@ -1,0 +1,265 @@
+"""DocumentBank: the documents of a library on a GPU, for extreme loads of questions."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import torch
+
+from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
+from attar.library.bank_answers import Answerer, KnownQuestions, answer_questions
+from attar.library.documents import OpenDocument, suggesting
+from attar.reader.fast_bank import BankPlace, DeviceQuestions, DeviceSpans, PhraseBank
+from attar.reader.questions import without_preface
+from attar.results import Answer, Asked, check_asked, check_top, paired
+from attar.store.records import DocumentEntry, key_of, unpack_parts
+from attar.store.transactions import Snapshot
+from attar.workers import EndedError, Worker
+
+if TYPE_CHECKING:
+    from attar.library.library import Library
+    from attar.reader.reader import Reader
+
+# Documents that are brought to the device together.
+_TOGETHER = 1_024
+# Fewer questions than this are answered in this process.
+_WORTH_IT = 64
+_decode = msgspec.msgpack.Decoder(list[list[Answer]]).decode
+# What is left of a device's memory for questions.
+_ROOM = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class _Banked:
+    document: OpenDocument
+    place: BankPlace
+
+
+class DocumentBank:
+    """Answers questions as its library does, but for rounding: many at a time, on a device.
+
+    It follows the library: what is added, replaced or removed, by any process, is so for the next question. If the
+    device has too little memory, it is refused with the number of documents that fit.
+    """
+
+    def __init__(
+        self, library: "Library", device: str = "cuda", *, memory: int | None = None, workers: int = 0
+    ) -> None:
+        """Bring all documents to the device; `memory` caps the bytes that they may take there.
+
+        As many other processes as `workers` make answers of what the device found, if many are asked together.
+        """
+        self._device = torch.device(device)
+        if self._device.type == "cuda" and not torch.cuda.is_available():
+            raise DeviceError("there is no GPU that PyTorch can use", "ask the library itself")
+        self._library = library
+        # They read the library themselves.
+        settings = (
+            str(library.store.path),
+            None if library.reader.folder is None else str(library.reader.folder),
+        )
+        self._workers = [Worker(answer_questions, settings) for _ in range(workers)]
+        self._most = memory if memory is not None else _free_memory(self._device)
+        self._lock = Lock()
+        self._begin()
+        with self._lock, library.store.snapshot() as now:
+            self._refresh(now)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def close(self) -> None:
+        """End the other processes; what is asked afterwards is answered in this one."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.stop()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all documents on the device."""
+        return self._on_device.bank.nbytes
+
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        """As `Library.ask`."""
+        return self.ask_many(name, [question], top=top, look=look)[0]
+
+    def ask_many(
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[list[Answer]]:
+        """As `Library.ask_many`."""
+        about, asked = paired(names, questions)
+        results = self.ask_each(about, asked, top=top, look=look)
+        with suggesting(self._library.store, about):
+            for result in results:
+                if isinstance(result, AttarError):
+                    raise result
+        return [result.answers for result in results if isinstance(result, Asked)]
+
+    def ask_each(
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[Asked | AttarError]:
+        """As `Library.ask_each`."""
+        check_top(top)
+        look = self._library.reader.look_of(look)
+        with self._lock, self._library.store.snapshot() as now:
+            self._refresh(now)
+            documents, on_device = self._documents, self._on_device
+            results: list[Asked | AttarError | None] = [
+                self._fault(now, name, question) for name, question in zip(names, questions, strict=True)
+            ]
+            asked = [at for at, result in enumerate(results) if result is None]
+            banked = [documents[key_of(names[at])] for at in asked]
+            if asked:
+                jobs = on_device.look_up([questions[at] for at in asked], [each.place for each in banked])
+        if asked:
+            answers = self._answer(jobs, [each.document for each in banked], top, look)
+            for at, each, ranked in zip(asked, banked, answers, strict=True):
+                results[at] = Asked(ranked, each.document.entry.memory_bytes)
+        return [result for result in results if result is not None]
+
+    def _answer(
+        self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
+    ) -> list[list[Answer]]:
+        """The answers from what is known of questions: in other processes, if there are enough questions for these."""
+        if len(documents) >= _WORTH_IT and self._workers:
+            try:
+                return self._answer_in_parts(questions, documents, top, look)
+            except EndedError:
+                self.close()
+        return self._answerer.answer(questions, documents, top, look)
+
+    def _answer_in_parts(
+        self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
+    ) -> list[list[Answer]]:
+        bounds = np.linspace(0, len(documents), len(self._workers) + 1).astype(int).tolist()
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            parts = pool.map(
+                lambda worker, first, last: self._answer_there(
+                    worker, questions.part(first, last), documents[first:last], top, look
+                ),
+                self._workers,
+                bounds[:-1],
+                bounds[1:],
+            )
+            return [answers for part in parts for answers in part]
+
+    def _answer_there(
+        self,
+        worker: Worker,
+        questions: KnownQuestions,
+        documents: list[OpenDocument],
+        top: int | None,
+        look: int,
+    ) -> list[list[Answer]]:
+        versions = [(document.name, document.entry.changed) for document in documents]
+        with worker.lock:
+            reply = worker.call((questions, versions, top, look))
+            while isinstance(reply, list):  # it looks again
+                reply = worker.call(self._on_device.spans.read(reply))
+        # Bytes: decoding them takes a fraction of what unpickling takes. None: a document has changed since.
+        return self._answerer.answer(questions, documents, top, look) if reply is None else _decode(reply)
+
+    def _fault(self, now: Snapshot, name: str, question: str) -> AttarError | None:
+        """What is wrong with a question, if anything is."""
+        try:
+            check_asked("question", question)
+            if key_of(name) not in self._documents:
+                now.memory(now.entry(name))  # says what is the matter with it
+                return RecordError(f"document {name!r} cannot be read", "add it again")
+        except AttarError as fault:
+            return fault
+        return None
+
+    def _begin(self) -> None:
+        reader = self._library.reader
+        if reader.form != "phrases":
+            raise OptionError("a bank has the documents of a reader of phrases", "ask the library itself")
+        self._on_device = _OnDevice(reader, self._device)
+        self._answerer = Answerer(reader, self._on_device.spans)
+        self._documents: dict[bytes, _Banked] = {}
+        self._written, self._change = 0, -1
+
+    def _refresh(self, now: Snapshot) -> None:
+        """Take over what changed in the library since the last time."""
+        if now.header.reader not in (None, self._answerer.reader.fingerprint):
+            self._begin()  # it was moved to another reader
+            self.close()  # the processes have the former
+        if self._change == now.signatures.change:
+            return
+        changed = now.signatures.changed_since(self._change) if self._change >= 0 else None
+        # Removed documents keep their place until there are more of them than others.
+        if changed is None or self._written > 2 * len(self._documents) + _TOGETHER:
+            if self._change >= 0:
+                self._begin()
+            changed = set(now.signatures.document_keys())
+        for key in changed:
+            self._documents.pop(key, None)
+        keys = sorted(changed)
+        for first in range(0, len(keys), _TOGETHER):
+            entries = map(now.signatures.entry, keys[first : first + _TOGETHER])
+            self._add([opened for entry in entries if (opened := _opened(now, entry)) is not None], len(keys))
+        self._change = now.signatures.change
+
+    def _add(self, documents: Sequence[OpenDocument], total: int) -> None:
+        memories = [document.memory for document in documents]
+        needed = self.nbytes + sum(map(PhraseBank.bytes_of, memories))
+        if needed > self._most:
+            fit = int(self._most / max(needed, 1) * (len(self._documents) + len(documents)))
+            message = (
+                f"the {total:,} documents do not fit into the memory of {self._device}: about {fit:,} do"
+            )
+            raise DeviceError(message, "ask the library itself, or split it")
+        if memories:
+            for document, place in zip(documents, self._on_device.bank.add(memories), strict=True):
+                self._documents[key_of(document.name)] = _Banked(document, place)
+            self._written += len(memories)
+
+
+class _OnDevice:
+    """What a bank has on its device."""
+
+    def __init__(self, reader: "Reader", device: torch.device) -> None:
+        self.bank = PhraseBank(reader.options.size, device)
+        self.spans = DeviceSpans(reader.parts, device)
+        self._tokens, self._questions = reader.questions, DeviceQuestions(reader.parts, device)
+        self._table = torch.from_numpy(reader.questions.words).to(device)
+
+    def look_up(self, questions: Sequence[str], places: Sequence[BankPlace]) -> KnownQuestions:
+        """What is known of questions once they are encoded and looked up in their documents."""
+        plain = [without_preface(question) for question in questions]
+        pieces = self._tokens.pieces(plain)
+        encoded = self._questions.encode(pieces)
+        found = self.bank.look_up(places, encoded, self._table)
+        return KnownQuestions(plain, pieces, *encoded.arrays(), *map(list, zip(*found, strict=True)))
+
+
+def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:
+    """A document, decoded; None of a damaged one."""
+    if entry is None:
+        return None
+    try:
+        parts = unpack_parts(entry.parts, entry.name)
+        return OpenDocument(b"", entry, now.memory(entry), now.text(entry), parts)
+    except (RecordError, UnknownDocumentError):
+        return None
+
+
+def _free_memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 2**62
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(0, free - _ROOM)

@@ -1,0 +1,253 @@
+"""Phrases of many documents on a device, and the networks that encode questions and look again there.
+
+What the plain path computes for one question at a time (`FastQuestions`, `Reader._products`, `Query.overlap`,
+`FastSpans`) is made for many, each about a document of its own, by a few operations.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attar.memory.memory import Floats, Memory
+from attar.memory.phrases import PhraseIndex
+from attar.nn.spans import SpanNetwork
+from attar.nn.transformer import Transformer, without_initialization
+from attar.reader.fast_spans import Pieces, Spans
+from attar.reader.parts import ReaderParts
+from attar.reader.questions import padded
+from attar.reader.weights import SCALE
+
+# Numbers that a step makes for questions that are looked up together: 1 GB.
+_NUMBERS = 2**28
+
+
+class BankPlace(NamedTuple):
+    """Where the phrases and the words of a document begin in a bank, and how many it has."""
+
+    phrases: int
+    phrase_count: int
+    words: int
+    word_count: int
+    sentences: int
+
+
+class PhraseBank:
+    """The phrase vectors in int8 and the words of sentences of many memories, on a device."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._phrases = _Rows(device, numbers=((size,), torch.int8), scales=((), torch.float32))
+        self._words = _Rows(device, ids=((), torch.int32), sentences=((), torch.int32))
+
+    @property
+    def nbytes(self) -> int:
+        return self._phrases.nbytes + self._words.nbytes
+
+    @staticmethod
+    def bytes_of(memory: Memory) -> int:
+        """What a memory takes there."""
+        return len(memory.phrases) * (memory.size + 4) + 8 * len(memory.phrases.words)
+
+    def add(self, memories: Sequence[Memory]) -> list[BankPlace]:
+        """Write memories after the last one."""
+        indexes = [memory.phrases for memory in memories]
+        phrases = self._phrases.append(
+            numbers=np.concatenate([memory.numbers for memory in memories]),
+            scales=np.concatenate([memory.scales for memory in memories]),
+        )
+        words = self._words.append(
+            ids=np.concatenate([index.words.astype(np.int32) for index in indexes]),
+            sentences=np.concatenate([_sentences_of(index) for index in indexes]),
+        )
+        places = []
+        for index in indexes:
+            places.append(BankPlace(phrases, len(index), words, len(index.words), len(index.word_starts) - 1))
+            phrases, words = phrases + len(index), words + len(index.words)
+        return places
+
+    @torch.inference_mode()
+    def look_up(
+        self, places: Sequence[BankPlace], asked: "EncodedOnDevice", table: Tensor
+    ) -> list[tuple[Floats, Floats]]:
+        """The products of each question with the phrases, and the word overlap with the sentences, of its document.
+
+        `table` `[V, w]` are the vectors of word pieces, which belong to the reader.
+        """
+        order = sorted(range(len(places)), key=lambda at: places[at].phrase_count + places[at].word_count)
+        made: list[tuple[list[int], Tensor, int]] = []
+        first = 0
+        while first < len(order):
+            width = table.shape[1] + 2 * asked.ids.shape[1]
+            chosen = order[first : first + _count_together([places[at] for at in order[first:]], width)]
+            found, phrases = self._look_up([places[at] for at in chosen], asked.at(chosen), table)
+            made.append((chosen, found, phrases))
+            first += len(chosen)
+        known = {
+            at: (row[: places[at].phrase_count], row[phrases : phrases + places[at].sentences])
+            for chosen, found, phrases in made
+            for at, row in zip(chosen, found.cpu().numpy(), strict=True)
+        }
+        return [known[at] for at in range(len(places))]
+
+    def _look_up(
+        self, places: Sequence[BankPlace], asked: "EncodedOnDevice", table: Tensor
+    ) -> tuple[Tensor, int]:
+        """Products and overlaps side by side, and the number of the products."""
+        columns = torch.tensor(places).to(table.device)
+        most = BankPlace(*(max(counts) for counts in zip(*places, strict=True)))
+        # Rows of padding are those of another document: nobody reads their products.
+        rows = self._phrases.rows(columns[:, 0], most.phrase_count)
+        scales = self._phrases["scales"][rows] * (asked.vectors.shape[1] ** -0.5 / 127)
+        numbers = self._phrases["numbers"][rows].to(asked.vectors.dtype)
+        products = torch.bmm(numbers, asked.vectors[..., None])[..., 0] * scales
+        rows = self._words.rows(columns[:, 2], most.word_count)
+        alike = torch.bmm(table[self._words["ids"][rows]], table[asked.ids].mT).clamp(min=0)
+        is_word = torch.arange(rows.shape[1], device=table.device) < columns[:, 3, None]
+        # The words of padding belong to a sentence after the last.
+        sentences = torch.where(is_word, self._words["sentences"][rows], most.sentences).long()
+        best = alike.new_zeros(len(places), most.sentences + 1, alike.shape[2])
+        best.scatter_reduce_(1, sentences[..., None].expand_as(alike), alike, "amax")
+        alone = torch.bmm(best, asked.weights[..., None])[:, :-1, 0]
+        return torch.cat((products, alone), 1), most.phrase_count
+
+
+class _Rows:
+    """Columns of rows on a device, which grow."""
+
+    def __init__(self, device: torch.device, **columns: tuple[tuple[int, ...], torch.dtype]) -> None:
+        self._columns = {
+            name: torch.zeros((1_024, *shape), dtype=dtype, device=device)
+            for name, (shape, dtype) in columns.items()
+        }
+        self._used = 0
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._columns[name]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns.values())
+
+    def append(self, **values: NDArray[np.generic]) -> int:
+        """Write rows after the last one; returns the number of the first."""
+        first = self._used
+        for name, rows in values.items():
+            self._used = first + len(rows)
+            column = self._columns[name]
+            if self._used > len(column):
+                grown = column.new_zeros((max(self._used, len(column) * 5 // 4), *column.shape[1:]))
+                grown[:first] = column[:first]
+                self._columns[name] = column = grown
+            column[first : self._used] = torch.from_numpy(rows).to(column.device)
+        return first
+
+    def rows(self, starts: Tensor, count: int) -> Tensor:
+        """The numbers of `count` rows from each start on; after the last row, that of the last."""
+        numbers = starts[:, None] + torch.arange(count, device=starts.device)
+        return numbers.clamp(max=max(self._used - 1, 0))
+
+
+def _sentences_of(index: PhraseIndex) -> NDArray[np.int32]:
+    """The number of the sentence of each word."""
+    counts = np.diff(index.word_starts)
+    return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+
+def _count_together(places: Sequence[BankPlace], width: int) -> int:
+    """How many of some documents, the smallest first, are looked up at once; a word needs `width` numbers."""
+    for at, place in enumerate(places):
+        numbers = 80 * place.phrase_count + width * (place.word_count + place.sentences)
+        if at and numbers * (at + 1) > _NUMBERS:
+            return at
+    return len(places)
+
+
+class EncodedOnDevice(NamedTuple):
+    """Encoded questions: word pieces `[Q, l]`, vectors `[Q, k]`, scores of "no answer" `[Q]`, weights `[Q, l]`.
+
+    The weights of [CLS] and of padding are 0.
+    """
+
+    ids: Tensor
+    vectors: Tensor
+    nulls: Tensor
+    weights: Tensor
+
+    def at(self, rows: list[int]) -> "EncodedOnDevice":
+        return EncodedOnDevice(*(part[rows] for part in self))
+
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        """Vectors, scores and weights as arrays."""
+        size = self.vectors.shape[1]
+        found = torch.cat((self.vectors, self.nulls[:, None], self.weights), 1).cpu().numpy()
+        return found[:, :size], found[:, size], found[:, size + 1 :]
+
+
+class DeviceQuestions:
+    """`FastQuestions` on a device, in float32."""
+
+    def __init__(self, parts: ReaderParts, device: torch.device) -> None:
+        self._network = copy.deepcopy(parts.network()).to(device)
+        self._quick = parts.quick()
+        if self._quick is not None:
+            self._quick.to(device)
+        self._device = device
+
+    @torch.inference_mode()
+    def encode(self, pieces: Sequence[NDArray[Any]]) -> EncodedOnDevice:
+        """Encode questions, given as word pieces with [CLS] and [SEP]."""
+        ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(pieces))
+        encoded = self._network.encode_questions(ids, mask, self._quick)
+        return EncodedOnDevice(ids, encoded.queries, encoded.nulls, encoded.weights)
+
+
+class DeviceSpans:
+    """`FastSpans` on a device: the reader's int8 weights in bfloat16 on a GPU, in float32 on a CPU."""
+
+    def __init__(self, parts: ReaderParts, device: torch.device) -> None:
+        self._parts, self._device = parts, device
+        self.longest = parts.options.encoder.positions
+
+    @cached_property
+    def _network(self) -> SpanNetwork:
+        """Made when the first question is looked at again."""
+        weights, config = self._parts.look_weights(), self._parts.config.look
+        assert weights is not None  # its reader has a second look
+        assert config is not None
+        with without_initialization():
+            network = SpanNetwork(Transformer(replace(self._parts.options.encoder, layers=config.layers)))
+        state = {"encoder.words.weight": torch.from_numpy(self._parts.weight("network.encoder.words.weight"))}
+        for name, value in weights.items():
+            if not name.endswith(SCALE):
+                scales = weights.get(name + SCALE)
+                floats = value.astype(np.float32) * (1 if scales is None else scales.reshape(-1, 1))
+                state[name.removeprefix("look.")] = torch.from_numpy(floats)
+        network.load_state_dict(state)
+        dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
+        return network.eval().to(self._device, dtype)
+
+    @torch.inference_mode()
+    def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
+        """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
+        asked = np.array([len(pieces.question) for pieces in inputs])
+        ends = asked + [len(pieces.text) for pieces in inputs]
+        at = np.arange(int(ends.max()) + 1)
+        ids = np.zeros((len(inputs), len(at)), np.int64)
+        for row, (question, text) in enumerate(inputs):
+            ids[row, : ends[row] + 1] = np.concatenate((question, text, [self._parts.tokenizer.sep]))
+        masks = at <= ends[:, None], at < asked[:, None], (at >= asked[:, None]) & (at < ends[:, None])
+        pieces, mask, of_question, inside = (
+            torch.from_numpy(part).to(self._device) for part in (ids, *masks)
+        )
+        scores, present = self._network(pieces, mask, of_question.long(), inside)
+        found = torch.cat((scores.flatten(1), present[:, None]), 1).cpu().numpy()
+        return [
+            Spans(row[first:last], row[len(at) + first : len(at) + last], float(row[-1]))
+            for row, first, last in zip(found, asked.tolist(), ends.tolist(), strict=True)
+        ]

@@ -1,0 +1,176 @@
+"""Texts into windows of whole sentences, in word pieces; the phrases found in windows into memories. Without torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attar.memory.memory import Floats, Memory
+from attar.memory.phrases import JOINT, PhraseIndex
+from attar.options import LONGEST
+from attar.progress import check_stopped
+from attar.text.pieces import PieceTokenizer
+from attar.text.sentences import begins_anew, sentence_spans
+
+# The most pieces of a window.
+WINDOW = 318
+# From this many pieces on a window ends at a blank line.
+PARAGRAPH = 128
+# Sentences tokenized at a time.
+_SENTENCES = 2_000
+
+
+# The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
+_LONGEST_PHRASE = 1_000
+
+
+class FoundPhrases(NamedTuple):
+    """Phrases of windows, in the order of the text: first and last piece of each, prior, and its vector in int8."""
+
+    first: NDArray[np.int64]  # [P], counted from 0 in its window
+    last: NDArray[np.int64]  # [P]
+    priors: Floats  # [P]
+    numbers: NDArray[np.int8]  # [P, k]
+    scales: Floats  # [P]
+
+    @classmethod
+    def of(cls, blocks: NDArray[np.uint8]) -> "list[FoundPhrases]":
+        """The phrases of windows in bytes `[B, K, 12 + k]`, as a device sends them.
+
+        A phrase has its place among the spans of its window, counted by their first pieces from [CLS] on, in int32 (-1:
+        the window has no more); its prior and scale in float32; and its vector in int8.
+        """
+        places = blocks[..., :4].copy().view(np.int32)[..., 0].astype(np.int64)
+        floats = blocks[..., 4:12].copy().view(np.float32)
+        first, numbers = places // LONGEST - 1, blocks[..., 12:].view(np.int8)
+        last = first + places % LONGEST
+        parts: tuple[NDArray[Any], ...] = (first, last, floats[..., 0], numbers, floats[..., 1])
+        return [
+            cls(*(part[row, :n] for part in parts)) for row, n in enumerate((places >= 0).sum(1).tolist())
+        ]
+
+    @classmethod
+    def none(cls, size: int) -> "FoundPhrases":
+        """No phrases."""
+        places, floats = np.zeros(0, np.int64), np.zeros(0, np.float32)
+        return cls(places, places, floats, np.zeros((0, size), np.int8), floats)
+
+    def at(self, rows: "slice | NDArray[np.bool_]") -> "FoundPhrases":
+        """Some of them."""
+        parts: tuple[NDArray[Any], ...] = self
+        return FoundPhrases(*(part[rows] for part in parts))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
+
+    ids: NDArray[np.int64]
+    places: NDArray[np.int64]
+    sentences: NDArray[np.int64]
+
+
+class _Part(NamedTuple):
+    """Pieces of one sentence."""
+
+    ids: NDArray[np.int64]
+    places: NDArray[np.int64]
+    sentence: int
+
+
+def cut_windows(tokenizer: PieceTokenizer, text: str, spans: Sequence[tuple[int, int]]) -> list[Window]:
+    """A text, whose sentences have these spans, in windows of whole ones, each decided by what is before its end."""
+    windows: list[Window] = []
+    parts: list[_Part] = []
+    count = 0
+
+    def close() -> None:
+        nonlocal parts, count
+        if parts:
+            numbers = [np.full(len(part.ids), part.sentence) for part in parts]
+            ids = np.concatenate([part.ids for part in parts])
+            places = np.concatenate([part.places for part in parts])
+            windows.append(Window(ids, places, np.concatenate(numbers)))
+        parts, count = [], 0
+
+    for first in range(0, len(spans), _SENTENCES):
+        check_stopped()
+        chunk = spans[first : first + _SENTENCES]
+        read = tokenizer.read_sentences([text[start:end] for start, end in chunk])
+        for at, ((start, _), (ids, places)) in enumerate(zip(chunk, read, strict=True), first):
+            new_paragraph = at > 0 and "\n\n" in text[spans[at - 1][1] : start].replace(" ", "")
+            if count + len(ids) > WINDOW or (new_paragraph and count >= PARAGRAPH):
+                close()
+            for cut in range(0, len(ids), WINDOW):
+                if count and cut:
+                    close()
+                piece = slice(cut, cut + WINDOW)
+                parts.append(_Part(ids[piece], places[piece] + start, at))
+                count += len(ids[piece])
+    close()
+    return windows
+
+
+@dataclass(frozen=True)
+class WindowedText:
+    """A text that is read, in windows: with the last window of the memory that it extends, which is read again."""
+
+    text: str
+    sentences: list[tuple[int, int]]
+    windows: list[Window]
+
+    @classmethod
+    def of(cls, text: str, tokenizer: PieceTokenizer, before: PhraseIndex | None = None) -> "WindowedText":
+        """What is read of a text; `before` is the index of the memory that it extends."""
+        if before is not None and before.characters:
+            text = before.tail + JOINT + text
+        sentences = list(sentence_spans(text))
+        return cls(text, sentences, cut_windows(tokenizer, text, sentences))
+
+    @property
+    def tokens(self) -> int:
+        """The number of its word pieces."""
+        return sum(len(window.ids) for window in self.windows)
+
+    def memory(self, found: Sequence[FoundPhrases], size: int, reader: str) -> Memory:
+        """The memory of the phrases `[P, size]` that were found in each window, by a reader of this fingerprint."""
+        words: list[list[NDArray[np.int64]]] = [[] for _ in self.sentences]
+        beginnings, sentence, count = [(0, 0, 0)], -1, 0
+        kept = [FoundPhrases.none(size)]
+        tables = [np.zeros((0, 4))]
+        for window, phrases in zip(self.windows, found, strict=True):
+            starts, ends = window.places[phrases.first, 0], window.places[phrases.last, 1]
+            short = ends - starts <= _LONGEST_PHRASE
+            if not short.all():
+                phrases, starts, ends = phrases.at(short), starts[short], ends[short]
+            kept.append(phrases)
+            tables.append(np.column_stack((starts, ends, window.sentences[phrases.first], phrases.priors)))
+            # The tail begins with a sentence, so that it is cut into the same sentences again.
+            if window.sentences[0] > sentence:
+                sentence = int(window.sentences[0])
+                beginnings.append((self.sentences[sentence][0], count, sentence))
+            sentence = int(window.sentences[-1])
+            count += len(phrases.first)
+            bounds = np.flatnonzero(np.diff(window.sentences, prepend=-1, append=-1)).tolist()
+            for start, end in pairwise(bounds):
+                words[window.sentences[start]].append(np.unique(window.ids[start:end]))
+        index = PhraseIndex.of(
+            self.text,
+            np.concatenate(tables),
+            self.sentences,
+            [part[0] if len(part) == 1 else np.concatenate((np.zeros(0, np.int64), *part)) for part in words],
+            tail=next(
+                (place for place in reversed(beginnings) if begins_anew(self.text, place[0])), beginnings[0]
+            ),
+        )
+        return Memory(
+            form="phrases",
+            numbers=np.concatenate([phrases.numbers for phrases in kept]),
+            scales=np.concatenate([phrases.scales for phrases in kept]),
+            phrases=index,
+            tokens=self.tokens,
+            reader=reader,
+        )

@@ -1,0 +1,154 @@
+"""`python -m benchmarks.reading`: how fast texts are read into memories, and into a library, on a CPU or a GPU.
+
+The bare encoder, measured in the same run, has the same windows padded in the same way, already on the device: what
+remains are cutting texts into windows, choosing phrases, rounding them, and making memories of them.
+"""
+
+import json
+import lzma
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+from rich.console import Console
+
+from attar.library.library import Library
+from attar.memory.memory import Memory
+from attar.paper.timing import print_plain, print_table, this_machine
+from attar.reader.encoding import WindowBatch
+from attar.reader.reader import Reader
+from attar.reader.windows import WindowedText
+from benchmarks.command import ReaderFolder, run_command
+from benchmarks.stories import story_texts
+
+# Texts that the encoder is measured with: those of all might not fit on its device at once.
+_ENCODED = 2_000
+
+
+def main(
+    file: Annotated[Path | None, typer.Argument(help="Texts: SQuAD's JSON, or JSON lines; also .xz.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    texts: Annotated[int, typer.Option(help="How many texts; those of a file are repeated.", min=1)] = 200,
+    rounds: Annotated[int, typer.Option(help="How often each is measured; the best counts.", min=1)] = 3,
+    compared: Annotated[int, typer.Option(help="Texts whose phrases are compared with a CPU's.")] = 20,
+    reader: ReaderFolder = None,
+) -> None:
+    """Read texts, and compare with the bare encoder."""
+    console = Console()
+    print_plain(console, str(this_machine()))
+    given = story_texts(min(texts, 2_000)) if file is None else texts_of(file)
+    chosen = [given[at % len(given)] for at in range(texts)]
+    loaded = Reader.load(reader).to(device)
+    loaded.read_many(chosen[: max(1, texts // 10)])  # what the first one waits for
+    memories = loaded.read_many(chosen)
+    pieces = sum(memory.tokens for memory in memories)
+    what = f"{len(chosen):,} texts, {pieces:,} pieces, {sum(map(len, chosen)) / 1e6:.1f} MB, on {device}"
+    print_plain(console, what + "\n")
+    reading = fastest(lambda: loaded.read_many(chosen), rounds)
+    bare, phrases = of_encoder(loaded, chosen[:_ENCODED], rounds)
+    share = sum(memory.tokens for memory in memories) / sum(memory.tokens for memory in memories[:_ENCODED])
+    bare, phrases = bare * share, phrases * share
+    stored = fastest(lambda: add_all(loaded, chosen, device), rounds)
+    rows = [
+        [name, f"{len(chosen) / seconds:,.0f}", f"{pieces / seconds:,.0f}", f"{bare / seconds:.3f}"]
+        for name, seconds in (
+            ("read into memories", reading),
+            ("read into a library on disk", stored),
+            ("windows into phrases alone", phrases),
+            ("the bare encoder", bare),
+        )
+    ]
+    print_table(console, ["", "texts/s", "pieces/s", "of the bare encoder's rate"], rows)
+    if device != "cpu" and compared:
+        print_plain(
+            console, differences(memories[:compared], Reader.load(reader).read_many(chosen[:compared]))
+        )
+
+
+def texts_of(file: Path) -> list[str]:
+    """The texts of a file: the paragraphs of SQuAD's JSON, or `text` or `context` of JSON lines."""
+    data = (lzma.decompress(file.read_bytes()) if file.suffix == ".xz" else file.read_bytes()).decode()
+    if file.name.removesuffix(".xz").endswith(".json"):
+        return [part["context"] for article in json.loads(data)["data"] for part in article["paragraphs"]]
+    rows: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()]
+    return [row.get("text") or row["context"] for row in rows]
+
+
+def fastest(run: Callable[[], object], rounds: int) -> float:
+    """The seconds of the fastest run."""
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+@torch.inference_mode()
+def of_encoder(reader: Reader, texts: list[str], rounds: int) -> tuple[float, float]:
+    """The seconds of the layers alone (float32 on a CPU, bfloat16 on a GPU), and of windows into phrases."""
+    encoder = reader._texts
+    bare = reader.parts.network().encoder if encoder.device.type == "cpu" else encoder._encoder
+    windows = [window for text in texts for window in WindowedText.of(text, reader.tokenizer).windows]
+    batch = WindowBatch.of(windows)
+    batches = [batch.at(order) for order in encoder.batches(batch.lengths)]
+    padded = [encoder._padded(windows) for windows in batches]
+
+    def layers() -> None:
+        for windows in padded:
+            bare(windows.ids, windows.mask)
+        if encoder.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def phrases() -> None:
+        for encoded in [encoder.encode(windows) for windows in batches]:
+            encoded.blocks()
+
+    times = []
+    for run in (layers, phrases):
+        run()
+        times.append(fastest(run, rounds))
+    return times[0], times[1]
+
+
+def add_all(reader: Reader, texts: list[str], device: str) -> None:
+    """Add all texts to a new library."""
+    with (
+        tempfile.TemporaryDirectory(prefix="attar-reading-") as folder,
+        Library(f"{folder}/library", reader, device=device) as library,
+    ):
+        library.add_many((f"{at}", text) for at, text in enumerate(texts))
+
+
+def differences(ours: list[Memory], theirs: list[Memory]) -> str:
+    """How many phrases of a CPU the device found, and how alike their vectors are."""
+    shared = total = 0
+    alike: list[float] = []
+    for one, other in zip(ours, theirs, strict=True):
+        places = [
+            {
+                place: at
+                for at, place in enumerate(
+                    zip(m.phrases.starts.tolist(), m.phrases.lengths.tolist(), strict=True)
+                )
+            }
+            for m in (one, other)
+        ]
+        both = [(places[0][place], at) for place, at in places[1].items() if place in places[0]]
+        shared, total = shared + len(both), total + len(other.phrases)
+        for mine, yours in both:
+            a, b = one.dequantized[mine], other.dequantized[yours]
+            alike.append(float(a @ b / np.sqrt((a @ a) * (b @ b))))
+    return (
+        f"\n{shared / total:.2%} of the {total:,} phrases that a CPU keeps are the same; "
+        f"cosine of their vectors: mean {np.mean(alike):.5f}, least {np.min(alike):.4f}"
+    )
+
+
+if __name__ == "__main__":
+    run_command(main)

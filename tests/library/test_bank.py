@@ -1,0 +1,224 @@
+"""A bank answers as its library does, and follows it."""
+
+import pytest
+import torch
+
+from attar.errors import DeviceError, OptionError, UnknownDocumentError
+from attar.library.bank import DocumentBank
+from attar.library.library import Library
+from attar.reader.fast_questions import FastQuestions
+from attar.reader.reader import Reader
+from benchmarks.tiny_reader import tiny_parts
+from tests.library.conftest import damage
+from tests.reader.test_second_look import parts_with_look
+from tests.reader.texts import ODD, SHORT, everyday, story
+
+UNSTORED = ("lone surrogates", "spaces", "empty")
+QUESTIONS = ["Who met Bob in Bath?", "Hi, when was it?", "", "What was in the house of Lee? " * 20, "Bob"]
+
+
+def same(ours, theirs, tolerance=1e-4):
+    """The same answers, or ones that are as likely but for rounding."""
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.probability == pytest.approx(other.probability, abs=tolerance)
+        if one.text != other.text:  # two phrases that are as likely
+            assert any(abs(one.probability - answer.probability) < tolerance for answer in theirs)
+
+
+@pytest.fixture
+def in_float(monkeypatch):
+    """Questions are encoded by the network, as a bank does it, and not in int8."""
+
+    def encode(self, ids, mask):
+        parts = self._encoder.parts
+        with torch.inference_mode():
+            given = torch.from_numpy(ids), torch.from_numpy(mask)
+            encoded = parts.network().encode_questions(*given, parts.quick())
+        return tuple(part.numpy() for part in encoded[:3])
+
+    monkeypatch.setattr(FastQuestions, "encode", encode)
+
+
+@pytest.fixture
+def filled(library, texts, in_float) -> Library:
+    documents = {**ODD, "short": SHORT, **{f"story {at}": text for at, text in enumerate(texts)}}
+    library.add_many((name, text) for name, text in documents.items() if name not in UNSTORED)
+    return library
+
+
+def test_answers_are_those_of_the_library(filled):
+    bank = DocumentBank(filled, "cpu")
+    assert len(bank) == len(filled)
+    names = [document.name for document in filled.documents()]
+    about = [name for name in names for _ in QUESTIONS[:2]]
+    asked = QUESTIONS[:2] * len(names)
+    for ours, theirs in zip(bank.ask_many(about, asked), filled.ask_many(about, asked), strict=True):
+        same(ours, theirs)
+
+
+@pytest.mark.parametrize("question", [question for question in QUESTIONS if question])
+@pytest.mark.parametrize("top", [1, None])
+def test_answers_to_odd_questions_are_those_of_the_library(filled, question, top):
+    bank = DocumentBank(filled, "cpu")
+    same(bank.ask("story 0", question, top=top), filled.ask("story 0", question, top=top))
+
+
+def test_long_and_short_documents_are_looked_up_in_groups(library, in_float, monkeypatch):
+    documents = {"long": story(300), "short": SHORT, "word": "Ann", "middle": story(20)}
+    library.add_many(documents.items())
+    expected = library.ask_many([*documents], "Who met Bob?")
+    monkeypatch.setattr("attar.reader.fast_bank._NUMBERS", 10_000)
+    for ours, theirs in zip(
+        DocumentBank(library, "cpu").ask_many([*documents], "Who met Bob?"), expected, strict=True
+    ):
+        same(ours, theirs)
+
+
+def test_a_second_look_is_that_of_the_library_but_for_rounding(folder, texts, in_float):
+    with Library(folder, Reader(parts_with_look())) as library:
+        library.add_many((f"{at}", text) for at, text in enumerate(texts))
+        bank, names = DocumentBank(library, "cpu"), [f"{at}" for at in range(len(texts))]
+        for look in (0, 1, 3):
+            ours = bank.ask_many(names, "Who left the town?", look=look)
+            theirs = library.ask_many(names, "Who left the town?", look=look)
+            for one, other in zip(ours, theirs, strict=True):
+                same(one, other, 0.05 if look else 1e-4)  # the library's second look is in int8
+
+
+class TestProcesses:
+    """Many questions that are asked together are answered by other processes."""
+
+    @pytest.fixture
+    def folder_of_reader(self, tmp_path):
+        parts_with_look().save(tmp_path / "reader")
+        return tmp_path / "reader"
+
+    @pytest.mark.parametrize("look", [0, 2])
+    def test_answers_are_those_of_this_process(self, folder, folder_of_reader, texts, look):
+        with Library(folder, folder_of_reader) as library:
+            library.add_many((f"{at}", text) for at, text in enumerate(texts))
+            alone, helped = DocumentBank(library, "cpu"), DocumentBank(library, "cpu", workers=2)
+            names = [f"{at % len(texts)}" for at in range(100)]
+            questions = [f"Who met {at} in Bath?" for at in range(100)]
+            expected = alone.ask_many(names, questions, look=look)
+            for ours, theirs in zip(helped.ask_many(names, questions, look=look), expected, strict=True):
+                same(ours, theirs)
+            # What has changed since they last looked is read by them again.
+            library.add("0", SHORT, replace=True)
+            ours = helped.ask_many("0", questions, look=look)
+            assert {answer.quote for answers in ours for answer in answers} - {None} <= set(
+                SHORT.replace("Bath. ", "Bath.|").split("|")
+            )
+
+    def test_a_process_that_ends_is_done_without(self, filled):
+        bank = DocumentBank(filled, "cpu", workers=1)
+        for worker in bank._workers:
+            worker.process.kill()
+        questions = [f"Who met {at}?" for at in range(70)]
+        ours, theirs = (each.ask_many("short", questions, top=1) for each in (bank, filled))
+        for one, other in zip(ours, theirs, strict=True):
+            same(one, other)
+
+
+class TestLibrary:
+    def test_asks_its_bank_once_it_is_open(self, filled, monkeypatch):
+        expected = filled.ask("short", "Who met Bob?")
+        bank = filled.open_bank("cpu")
+        asked = []
+        monkeypatch.setattr(bank, "ask_each", lambda *given, **options: asked.append(given) or [])
+        filled.ask_many(["short"], ["Who met Bob?"])
+        assert asked == [(["short"], ["Who met Bob?"])]
+        monkeypatch.undo()
+        same(filled.ask("short", "Who met Bob?"), expected)
+
+    def test_goes_on_without_a_device_that_is_full_or_lost(self, filled):
+        bank = filled.open_bank("cpu")
+        bank._most = 0
+        filled.add("new", SHORT)
+        with pytest.warns(UserWarning, match="answered by the CPU from now on: the 1 documents do not fit"):
+            answers = filled.ask("new", "Who met Bob?")
+        assert answers == filled.ask("new", "Who met Bob?")
+
+    def test_an_empty_one_has_a_bank_that_fills(self, library):
+        library.open_bank("cpu")
+        library.add("a", SHORT)
+        assert library.ask("a", "Who met Bob?")
+
+
+class TestFollowing:
+    def test_what_is_added_replaced_and_removed(self, filled):
+        bank = DocumentBank(filled, "cpu")
+        filled.add("new", "Ann Lee wrote to Jo in 1802.")
+        same(bank.ask("new", "Who wrote to Jo?"), filled.ask("new", "Who wrote to Jo?"))
+        filled.add("new", "Bob Hale met Zoe in the town.", replace=True)
+        assert {answer.text for answer in bank.ask("new", "Who?")} == {
+            answer.text for answer in filled.ask("new", "Who?")
+        }
+        filled.remove("new")
+        with pytest.raises(UnknownDocumentError, match="new"):
+            bank.ask("new", "Who?")
+        assert len(bank) == len(filled)
+
+    def test_documents_that_are_gone_do_not_take_memory_for_ever(self, filled, monkeypatch):
+        monkeypatch.setattr("attar.library.bank._TOGETHER", 4)
+        bank = DocumentBank(filled, "cpu")
+        for turn in range(40):
+            filled.add("short", f"{SHORT} {turn}", replace=True)
+            bank.ask("short", "Who?")
+        assert bank._written < 3 * len(filled) + 8
+
+    def test_another_reader(self, folder, texts, in_float):
+        with Library(folder, Reader(tiny_parts())) as library:
+            library.add("a", texts[0])
+            bank = DocumentBank(library, "cpu")
+            library.reread(Reader(tiny_parts(seed=7)))
+            same(bank.ask("a", "Who met Bob?"), library.ask("a", "Who met Bob?"))
+
+
+class TestMistakes:
+    def test_are_those_of_their_question_alone(self, filled):
+        bank = DocumentBank(filled, "cpu")
+        names, questions = ["short", "none", "short"], ["Who?", "Who?", 3]
+        ours = bank.ask_each(names, questions)
+        theirs = filled.ask_each(names, questions)
+        assert [str(result) for result in ours[1:]] == [str(result) for result in theirs[1:]]
+        same(ours[0].answers, theirs[0].answers)
+
+    def test_a_damaged_document(self, folder, reader, texts):
+        with Library(folder, reader) as library:
+            library.add_many((f"{at}", text) for at, text in enumerate(texts[:3]))
+        damage(folder, b"m1")
+        with Library(folder, reader) as library:
+            bank = DocumentBank(library, "cpu")
+            _, fault, _ = bank.ask_each(["0", "1", "2"], ["Who?"] * 3)
+            assert str(fault) == str(library.ask_each(["1"], ["Who?"])[0])
+
+    def test_too_little_memory_says_how_many_documents_fit(self, filled):
+        with pytest.raises(
+            DeviceError, match=r"the \d+ documents do not fit .*: about \d+ do; ask the library itself"
+        ):
+            DocumentBank(filled, "cpu", memory=30_000)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    def test_no_gpu(self, filled):
+        with pytest.raises(DeviceError, match="there is no GPU that PyTorch can use"):
+            DocumentBank(filled)
+
+    def test_a_reader_of_fixed_size(self, folder):
+        with Library(folder, "fixed") as library, pytest.raises(OptionError, match="a reader of phrases"):
+            DocumentBank(library, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+def test_the_shipped_reader_answers_alike(folder, device):
+    """A CPU encodes questions in int8."""
+    texts = {f"{at}": everyday(1_200, 1_200 * at) for at in range(8)}
+    with Library(folder) as library:
+        library.add_many(texts.items())
+        bank = DocumentBank(library, device)
+        for question in ("Who is it about?", "When does it begin?", "How much does it cost?"):
+            theirs = library.ask_many([*texts], question)
+            for ours, expected in zip(bank.ask_many([*texts], question), theirs, strict=True):
+                same(ours, expected, 0.05)

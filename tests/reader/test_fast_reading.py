@@ -1,0 +1,104 @@
+"""Texts read by several processes have the memories of `Reader.read_many`."""
+
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from attar.errors import AttarError
+from attar.progress import StoppedError, ignore_progress, stopped_by
+from attar.reader.fast_reading import FastReading
+from attar.reader.reader import Reader
+from tests.reader.texts import ODD, SHORT, everyday, story
+
+TEXTS = [SHORT, story(60), *ODD.values(), *(story(count, seed=count) for count in range(1, 40)), story(400)]
+
+
+@pytest.fixture(scope="module")
+def fast(reader) -> FastReading:
+    return FastReading(reader._texts, reader.tokenizer, reader.options.size, reader.fingerprint)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("attar.reader.fast_reading._CHARACTERS", 2_000)
+
+
+def test_memories_are_those_of_the_plain_path_in_order(reader, fast, small_chunks):
+    told = []
+    memories = fast.read(TEXTS, lambda *step: told.append(step), None)
+    assert memories == reader.read_many(TEXTS)
+    assert told[-1][0] == "reading"
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+
+
+def test_every_window_is_told_with_its_text(reader, fast, small_chunks):
+    pieces = np.zeros(len(TEXTS), np.int64)
+
+    def count(encoded, owners):
+        np.add.at(pieces, owners, encoded.windows.inside.sum(1).numpy())
+
+    fast.read(TEXTS, ignore_progress, count)
+    assert pieces.tolist() == [memory.tokens for memory in reader.read_many(TEXTS)]
+
+
+def test_windows_that_are_encoded_together_have_the_same_phrases(reader, monkeypatch):
+    """Padded to the longest they are rounded in another way, by a unit of int8 at most."""
+    alone = reader.read_many(TEXTS)
+    batches = type(reader._texts).batches
+    monkeypatch.setattr(type(reader._texts), "batches", lambda self, lengths: batches(self, lengths, 4_096))
+    for ours, theirs in zip(reader.read_many(TEXTS), alone, strict=True):
+        assert ours.phrases.covered == theirs.phrases.covered
+        assert ours.phrases.starts.tolist() == theirs.phrases.starts.tolist()
+        assert ours.phrases.priors == pytest.approx(theirs.phrases.priors, abs=2e-3)
+        assert np.abs(ours.numbers.astype(int) - theirs.numbers).max(initial=0) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+def test_a_device_finds_the_phrases_of_the_plain_path(default, device):
+    """In bfloat16 the likeliest phrases are the same but for those at the threshold."""
+    texts = [everyday(1_500, 1_500 * at) for at in range(12)]
+    plain = default.read_many(texts)
+    on_device = Reader.load().to(device)
+    fast = FastReading(on_device._texts, default.tokenizer, default.options.size, default.fingerprint)
+    shared = total = 0
+    for ours, theirs in zip(fast.read(texts, ignore_progress, None), plain, strict=True):
+        assert ours.tokens == theirs.tokens
+        mine, yours = (
+            {*zip(m.phrases.starts.tolist(), m.phrases.lengths.tolist(), strict=True)} for m in (ours, theirs)
+        )
+        shared, total = shared + len(mine & yours), total + len(yours)
+        near = [
+            at
+            for at, place in enumerate(
+                zip(ours.phrases.starts.tolist(), ours.phrases.lengths.tolist(), strict=True)
+            )
+            if place in yours
+        ]
+        same = [
+            at
+            for at, place in enumerate(
+                zip(theirs.phrases.starts.tolist(), theirs.phrases.lengths.tolist(), strict=True)
+            )
+            if place in mine
+        ]
+        one, other = (torch.from_numpy(m.dequantized[at]) for m, at in ((ours, near), (theirs, same)))
+        assert torch.cosine_similarity(one, other).min() > 0.97
+    assert shared >= 0.95 * total
+
+
+def test_it_stops_when_told_to(reader, small_chunks):
+    fast = FastReading(reader._texts, reader.tokenizer, reader.options.size, reader.fingerprint)
+    with stopped_by(lambda: True), pytest.raises(StoppedError):
+        fast.read(TEXTS, ignore_progress, None)
+
+
+def test_a_process_that_ends_is_one_line(reader):
+    fast = FastReading(reader._texts, reader.tokenizer, reader.options.size, reader.fingerprint)
+    for worker in fast._workers:
+        worker.process.send_signal(signal.SIGKILL)
+        worker.process.wait()
+    with pytest.raises(AttarError, match="a process has ended that worked for this one; try again with less"):
+        fast.read([SHORT], ignore_progress, None)
