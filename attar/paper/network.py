@@ -25,7 +25,7 @@ from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
 from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
 from attar.paper.encoders import make_encoder
-from attar.paper.options import NetworkOptions
+from attar.paper.options import NetworkOptions, mechanism_options
 from attar.paper.vocabulary import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
 
 # The initial scales of the embeddings of words and of names. A readout sums over all tokens, of which one in forty is
@@ -117,8 +117,8 @@ class Network(nn.Module):
         self.two_way = options.encoder in ("lookahead", "bidirectional")
         kind = "bidirectional" if self.two_way else options.encoder
         self.question_encoder = make_encoder(kind, options.embedding_size, size)
-        scale: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": "sqrt"}
-        self.mechanism = attention(options.mechanism, size, **scale)
+        kind, given = mechanism_options(options.mechanism)
+        self.mechanism = attention(kind, size, **given)
         self.head = self._make_head(entities)
         # A learnt bonus on the score of names that occur in the question itself: they are seldom its answer.
         self.asked_bonus = nn.Parameter(torch.zeros(()))
@@ -128,7 +128,7 @@ class Network(nn.Module):
         options = self.options
         if options.chosen_head == "paper":
             return PaperHead(options.hidden_size, entities)
-        if options.mechanism == "keyed":  # x_e · x_e is about this large
+        if isinstance(self.mechanism, KeyedAttention):  # x_e · x_e is about this large
             return CopyHead(1 / (options.embedding_size * NAME_SCALE**2))
         return CopyHead(shares=options.mechanism == "softmax")
 
