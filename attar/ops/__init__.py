@@ -8,7 +8,7 @@ from attar.ops.along import lookup_along
 from attar.ops.bank import MemoryBank
 from attar.ops.gram import encode, encode_gated
 from attar.ops.lookups import lookup, ridge_lookup, ridge_solution, softmax_lookup
-from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
+from attar.ops.packed.lookup import packed_lookup, packed_update
 from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
 from attar.ops.reference import AffineGates, gated
 from attar.ops.scan import encode_adaptive
@@ -25,7 +25,6 @@ __all__ = [
     "lookup_along",
     "pack",
     "packed_lookup",
-    "packed_lookup_many",
     "packed_update",
     "quantize",
     "ridge_lookup",
