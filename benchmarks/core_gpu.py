@@ -264,6 +264,29 @@ def scan(out):
             say(out, "scan shipped forward + backward, 512", ms=1e3 * seconds(both))
 
 
+def gate(out):
+    """What computing the gate of f on the chip gains: of the operation, and next to the GRU of a training step."""
+    from attar import ops
+
+    torch.manual_seed(0)
+    batch, n, k = 512, 750, 128
+    h = torch.randn(batch, n, k, device="cuda").bfloat16().requires_grad_()
+    W, b = (torch.randn(k, k, device="cuda") / 16).requires_grad_(), torch.zeros(k, device="cuda", requires_grad=True)
+    G = torch.randn(batch, k, k, device="cuda")
+    gru = torch.nn.GRU(k, k, batch_first=True).cuda().bfloat16()
+    out_grad = torch.randn(batch, n, k, device="cuda").bfloat16()
+    ways = {
+        "on the chip": lambda: torch.autograd.grad(ops.encode_gated(h, W, b), (h, W, b), G),
+        "by torch": lambda: torch.autograd.grad(ops.encode(ops.gated(h, W, b)), (h, W, b), G),
+        "GRU": lambda: torch.autograd.grad(gru(h)[0], (h, *gru.parameters()), out_grad),
+    }
+    for name, run in ways.items():
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        took = seconds(run)
+        say(out, f"gate {name}", ms=1e3 * took, mb=(torch.cuda.max_memory_allocated() - before) / 1e6)
+
+
 def recall(out, limit):
     from attar.paper.options import RecallOptions
     from attar.paper.recall import run_recall
@@ -359,7 +382,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        {"prepare": prepare, "bank": bank, "scan": scan, "recall": recall, "check": check}[sys.argv[1]](
+        {"prepare": prepare, "bank": bank, "scan": scan, "gate": gate, "recall": recall, "check": check}[sys.argv[1]](
             folder, *map(float, sys.argv[3:])
         )
     except Exception:

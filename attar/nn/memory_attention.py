@@ -48,10 +48,6 @@ class MemoryAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_features(features)
-        if mechanism == "named":
-            raise OptionError.expected(
-                "mechanism", "one that reads states", "'named'", "use attar.nn.NamedAttention"
-            )
         keyed, factory = mechanism == "keyed", dict[str, Any](device=device, dtype=dtype)
         self.source_size = source_size = size if source_size is None else source_size
         if mechanism not in ("none", "softmax") and not options.get("ridge"):

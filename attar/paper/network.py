@@ -3,7 +3,7 @@
 | head  | scores a name by                        | with                                            |
 |-------|-----------------------------------------|-------------------------------------------------|
 | paper | its own row of W_o tanh(W_r R + W_q q)  | none, softmax, linear, gated, decayed, adaptive |
-| copy  | the readout and what was written for it | keyed, named, softmax                           |
+| copy  | the readout and what was written for it | keyed, softmax                                  |
 """
 
 import json
@@ -23,7 +23,7 @@ from attar.errors import FormatError
 from attar.files import AtomicFiles
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
-from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
+from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.paper.encoders import make_encoder
 from attar.paper.options import NetworkOptions, mechanism_options
 from attar.paper.vocabulary import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
@@ -145,11 +145,7 @@ class Network(nn.Module):
         hidden: Tensor = self.document_encoder(
             self.dropout(embedded), documents.lengths, documents.sentence_ends
         )
-        written: dict[str, Any] = {}
-        if isinstance(self.mechanism, KeyedAttention):
-            written = {"values": embedded}
-        elif isinstance(self.mechanism, NamedAttention):
-            written = {"names": documents.names, "count": documents.candidates.shape[1]}
+        written = {"values": embedded} if isinstance(self.mechanism, KeyedAttention) else {}
         return self.mechanism.encode(self.dropout(hidden), documents.lengths, **written)
 
     def ask(self, questions: Questions) -> Float[Tensor, "Q k"]:

@@ -12,7 +12,7 @@ SPLITS = ("training", "validation", "test")
 # Three times the most names in a window of 900 tokens: 134 in 84 novels, 183 in 6,663 Wikipedia texts.
 ENTITIES = 600
 PAPER_MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "adaptive-energy")
-COPY_MECHANISMS = ("keyed", "keyed-ridge", "named", "softmax")
+COPY_MECHANISMS = ("keyed", "keyed-ridge", "softmax")
 # Of associative recall; the delta rules are references.
 RECALL_MECHANISMS = (*PAPER_MECHANISMS, "keyed", "keyed-ridge", "delta", "gated-delta")
 # Pairs that are read once, and pairs of a document that is read in parts.
@@ -45,9 +45,7 @@ class BuildOptions:
 class NetworkOptions:
     """What a network is made of, apart from its vocabulary. The defaults are the paper's."""
 
-    mechanism: str = option(
-        "gated", f"{', '.join(PAPER_MECHANISMS)}, {', '.join(COPY_MECHANISMS[:2])} or {COPY_MECHANISMS[2]}."
-    )
+    mechanism: str = option("gated", f"{', '.join(PAPER_MECHANISMS)}, keyed or keyed-ridge.")
     encoder: str = option("gru", "gru, lookahead, bidirectional or second-order.")
     head: str = option("", "paper or copy; by default the one that suits the mechanism.")
     hidden_size: int = option(100, "Hidden size k.", min=1, max=_LARGEST_SIZE)

@@ -12,7 +12,7 @@ from attar.paper.vocabulary import FIRST_ENTITY, PLACEHOLDER
 ENTITIES = 6
 WORDS = 20
 LENGTHS = [9, 4, 7]
-MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "named")
+MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "keyed-ridge")
 MAKES = [{"mechanism": name} for name in MECHANISMS] + [{"mechanism": "softmax", "head": "copy"}]
 ENCODERS = ("gru", "lookahead", "bidirectional", "second-order")
 every_network = pytest.mark.parametrize("make", MAKES, ids=lambda make: " ".join(make.values()))

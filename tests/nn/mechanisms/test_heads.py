@@ -132,8 +132,6 @@ def test_mistakes_are_one_line():
         attention("gated", 6, 4)
     with pytest.raises(OptionError, match=r"^heads: expected a whole number from 1 up, got 0$"):
         attention("gated", 6, 0)
-    with pytest.raises(OptionError, match=r"option of 'named': .* got heads"):
-        attention("named", 6, 2)
     with pytest.raises(ShapeError, match=r"^values: expected a size that 2 heads divide, got 3$"):
         attention("keyed", 6, 2).encode(torch.zeros(1, 2, 6), values=torch.zeros(1, 2, 3))
     with pytest.raises(OptionError, match=r"^memories: expected those of 'gated', got 'linear'$"):

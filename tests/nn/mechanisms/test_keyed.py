@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attar.errors import OptionError, ShapeError
-from attar.nn.mechanisms import COPY_MECHANISMS, attention
+from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.ops import reference
 
@@ -151,7 +151,6 @@ def test_empty_dimensions_are_allowed(batch, n, m):
 
 
 def test_is_made_by_name():
-    assert "keyed" in COPY_MECHANISMS
     assert isinstance(attention("keyed", 3), KeyedAttention)
     assert attention("keyed", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
     assert "(\n  size=3, scale='sqrt'\n" in repr(attention("keyed", 3, scale="sqrt"))
