@@ -208,7 +208,7 @@ def bank(out, documents=1_000_000):
 
 def scan(out):
     from attar import ops
-    from benchmarks.core_gpu_kernels import column_kernel, lazy_kernel
+    from benchmarks.core_gpu_kernels import column_kernel, lazy_kernel, twice_kernel
 
     torch.manual_seed(0)
     n, k = 750, 128
@@ -243,6 +243,10 @@ def scan(out):
                 column_kernel[(batch,)](
                     f, hidden, V, last, *strides, K=k, LAZY=lazy, num_warps=4, maxnreg=255
                 ),
+                last,
+            )[1]
+            ways[f"columns, rows twice, lazy={lazy}"] = lambda lazy=lazy: (
+                twice_kernel[(batch,)](f, hidden, V, last, *strides, K=k, BRANCH=lazy, num_warps=4, maxnreg=255),
                 last,
             )[1]
         if cuda is not None:
