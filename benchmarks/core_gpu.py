@@ -246,7 +246,9 @@ def scan(out):
                 last,
             )[1]
             ways[f"columns, rows twice, lazy={lazy}"] = lambda lazy=lazy: (
-                twice_kernel[(batch,)](f, hidden, V, last, *strides, K=k, BRANCH=lazy, num_warps=4, maxnreg=255),
+                twice_kernel[(batch,)](
+                    f, hidden, V, last, *strides, K=k, BRANCH=lazy, num_warps=4, maxnreg=255
+                ),
                 last,
             )[1]
         if cuda is not None:
@@ -275,7 +277,10 @@ def gate(out):
     torch.manual_seed(0)
     batch, n, k = 512, 750, 128
     h = torch.randn(batch, n, k, device="cuda").bfloat16().requires_grad_()
-    W, b = (torch.randn(k, k, device="cuda") / 16).requires_grad_(), torch.zeros(k, device="cuda", requires_grad=True)
+    W, b = (
+        (torch.randn(k, k, device="cuda") / 16).requires_grad_(),
+        torch.zeros(k, device="cuda", requires_grad=True),
+    )
     G = torch.randn(batch, k, k, device="cuda")
     gru = torch.nn.GRU(k, k, batch_first=True).cuda().bfloat16()
     out_grad = torch.randn(batch, n, k, device="cuda").bfloat16()
@@ -386,8 +391,8 @@ if __name__ == "__main__":
     folder = Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        {"prepare": prepare, "bank": bank, "scan": scan, "gate": gate, "recall": recall, "check": check}[sys.argv[1]](
-            folder, *map(float, sys.argv[3:])
-        )
+        {"prepare": prepare, "bank": bank, "scan": scan, "gate": gate, "recall": recall, "check": check}[
+            sys.argv[1]
+        ](folder, *map(float, sys.argv[3:]))
     except Exception:
         say(folder, sys.argv[1], failed=traceback.format_exc()[-3000:])

@@ -263,7 +263,13 @@ class TestInvalidArguments:
     @pytest.mark.parametrize(
         ("packed", "f", "weight", "kind", "says"),
         [
-            (np.frombuffer(bytes(12), np.float32), query, 1.0, OptionError, "read-only memory; update a copy"),
+            (
+                np.frombuffer(bytes(12), np.float32),
+                query,
+                1.0,
+                OptionError,
+                "read-only memory; update a copy",
+            ),
             (packed, np.zeros((1, 1, 2), np.float32), 1.0, ShapeError, r"f: expected \[k\] or \[r, k\]"),
             (packed, np.zeros((2, 3), np.float32), 1.0, ShapeError, r"packed: expected \[6\]"),
             (

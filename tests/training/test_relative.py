@@ -5,8 +5,8 @@ import safetensors.torch
 import torch
 
 from attar.errors import FormatError
-from attar.nn.relative import RelativeTransformer, from_published_mpnet
 from attar.options import TransformerShape
+from attar.training.relative import RelativeTransformer, from_published_mpnet
 
 # Random weights of a tiny MPNet, and its states by transformers 5.17.
 PUBLISHED = Path(__file__).parent / "data" / "mpnet.safetensors"
