@@ -26,14 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attar.errors import DtypeError, OptionError, ShapeError, UnknownDocumentError
-from attar.ops.checks import (
-    check_device,
-    check_floats,
-    check_shape,
-    check_symmetric,
-    choose_backend,
-    shape_of,
-)
+from attar.ops import checks
 from attar.ops.packed.triangle import LEVELS, dequantize, pack, quantize, unpack
 from attar.ops.tensor_files import open_tensors, save_tensors
 
@@ -116,10 +109,10 @@ class MemoryBank:
             raise DtypeError.expected("memories", "a tensor of matrices", type(given).__name__, remedy)
         heads = () if self.heads == 1 else (self.heads,)
         shape = (*heads, self.rows, self.columns or self.rows)
-        check_floats("memories", memories, " ".join(["D", *(["heads"] if heads else []), "k", "d"]))
-        check_shape("memories", memories, (len(documents), *shape), "one memory per document")
+        checks.check_floats("memories", memories, " ".join(["D", *(["heads"] if heads else []), "k", "d"]))
+        checks.check_shape("memories", memories, (len(documents), *shape), "one memory per document")
         if self.columns is None:
-            check_symmetric("memories", memories, "declare keys by values: MemoryBank(..., values=d)")
+            checks.check_symmetric("memories", memories, "declare keys by values: MemoryBank(..., values=d)")
         rows = self._rows(self._indices(documents, adding=True))
         self._numbered |= isinstance(documents, Tensor)
         matrices = memories.flatten(0, 1) if heads else memories
@@ -137,14 +130,14 @@ class MemoryBank:
 
     def lookup(self, documents: Documents, queries: Float[Tensor, "Q k"]) -> Float[Tensor, "Q d"]:
         """Cᵀ q for each pair of a document and a query; float32."""
-        check_floats("queries", queries, "Q k")
+        checks.check_floats("queries", queries, "Q k")
         indices = self._indices(documents)
-        check_shape("queries", queries, (len(indices), self.size), "one query per document")
-        check_device("queries", queries, self.values)
+        checks.check_shape("queries", queries, (len(indices), self.size), "one query per document")
+        checks.check_device("queries", queries, self.values)
         rows, parts = self._rows(indices), queries.reshape(len(indices) * self.heads, self.rows)
         if self.padded != self.rows:
             parts = torch.nn.functional.pad(parts, (0, 1))
-        if choose_backend(self.backend, parts) == "triton" and self.padded <= LARGEST_IN_KERNEL:
+        if checks.choose_backend(self.backend, parts) == "triton" and self.padded <= LARGEST_IN_KERNEL:
             from attar.ops.triton import bank as kernels
 
             if self.columns is None:
@@ -241,7 +234,7 @@ class MemoryBank:
             and documents.dtype != torch.bool
         )
         if not numbers or not isinstance(documents, Tensor) or documents.ndim != 1:
-            came = shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
+            came = checks.shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
             raise ShapeError.expected("documents", "names, or a tensor of whole numbers [D]", came)
         if len(documents):
             low, high = (int(bound) for bound in torch.aminmax(documents))

@@ -9,16 +9,7 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Memories, Scale, Written, blank, fold
-from attar.ops.checks import (
-    Device,
-    Dtype,
-    accumulation_dtype,
-    check_device,
-    check_floats,
-    check_shape,
-    length_mask,
-    without_autocast,
-)
+from attar.ops import checks
 from attar.ops.lookups import RIDGE, ridge_solution
 
 # Maps to positive features, so that for positive queries no token's score cancels another's.
@@ -77,8 +68,8 @@ class KeyedAttention(MatrixMechanism):
         scale: Scale = None,
         features: Features = None,
         ridge: float | bool = False,
-        device: Device = None,
-        dtype: Dtype = None,
+        device: checks.Device = None,
+        dtype: checks.Dtype = None,
     ) -> None:
         super().__init__(size, heads=heads, scale=scale)
         check_features(features)
@@ -130,13 +121,13 @@ class KeyedAttention(MatrixMechanism):
             raise OptionError.expected(
                 "values", "the tokens' embeddings [B, n, d]", "none", "give values=..."
             )
-        check_floats("values", values, "B n d")
+        checks.check_floats("values", values, "B n d")
         batch, n, d = *hidden.shape[:2], values.shape[2]
-        check_shape("values", values, (batch, n, d), "one value per token")
-        check_device("values", values, hidden)
+        checks.check_shape("values", values, (batch, n, d), "one value per token")
+        checks.check_device("values", values, hidden)
         if d % self.heads:
             raise ShapeError.expected("values", f"a size that {self.heads} heads divide", str(d))
-        dtype = accumulation_dtype(torch.promote_types(hidden.dtype, values.dtype))
+        dtype = checks.accumulation_dtype(torch.promote_types(hidden.dtype, values.dtype))
         return Written(self.split(self.keys(hidden)).to(dtype), self.split(blank(values, mask)).to(dtype))
 
     def write(
@@ -148,14 +139,14 @@ class KeyedAttention(MatrixMechanism):
         values: Float[Tensor, "B n d"] | None = None,
     ) -> tuple[Matrices, None]:
         """Σ key xᵀ, summed in float32 or float64, continuing from `initial`."""
-        mask = length_mask(lengths, hidden)
+        mask = checks.length_mask(lengths, hidden)
         keys, own, *_ = self.written(blank(hidden, mask), mask, values=values)
         written = keys if own is None else torch.cat([own, keys], 2) if self.ridge else own
-        with without_autocast(hidden):
+        with checks.without_autocast(hidden):
             if initial is None:
                 return torch.bmm(keys.mT, written), None
             shape = (len(keys), self.head_size, written.shape[2])
-            check_shape("memories.state", initial, shape, "values of the same size")
+            checks.check_shape("memories.state", initial, shape, "values of the same size")
             return torch.baddbmm(initial.to(keys.dtype), keys.mT, written), None
 
     def lookup_along(self, *args: Any, **options: Any) -> Float[Tensor, "B n d"]:
