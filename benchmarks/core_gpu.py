@@ -336,6 +336,77 @@ def recall(out, limit):
             process.kill()
 
 
+STORIES = "none,linear,gated,decayed,adaptive,adaptive-energy,keyed,keyed-ridge,softmax".split(",")
+
+
+def told_stories(path):
+    """The documents of `attar paper compare --minutes`, in the same order, without Parquet."""
+    from random import Random
+
+    from attar.paper.stories import _COUNTS, tell_story
+
+    rng = Random(0)
+    told = {
+        split: [tell_story(rng, f"{split} {n}", facts=8) for n in range(count)]
+        for split, count in _COUNTS.items()
+    }
+    return iter(told[Path(path).stem])
+
+
+def patch_reading():
+    import attar.paper.sets as sets
+
+    torch.set_num_threads(1)
+    sets.read_documents = told_stories
+
+
+def story_run(folder, name, given):
+    from attar.paper.compare import run_once
+    from attar.paper.options import TrainingOptions
+    from attar.paper.stories import SMALL
+
+    out = Path(folder).parent / "runs" / name
+    base = {**SMALL, "epochs": 10, "data": str(folder), "out": str(out)}
+    result = run_once(TrainingOptions(**{**base, **given}), say=lambda line: None)
+    return name, (out / "result.json").read_bytes(), str(result.test)[:80]
+
+
+def stories(out, limit):
+    """The order of Figure 1 with all mechanisms, and the second-order encoder, on the CPU's cores."""
+    import tempfile
+
+    from attar.paper.compare import _prepare
+    from attar.paper.options import TrainingOptions
+
+    patch_reading()
+    folder = Path(tempfile.mkdtemp()) / "stories"
+    folder.mkdir()
+    for split in ("training", "validation", "test"):
+        (folder / f"{split}.parquet").write_bytes(b"told, not read")
+    _prepare(TrainingOptions(data=str(folder), out=str(folder)), lambda *_: None)
+    given = {}
+    for seed in range(3):
+        for slow in (True, False):
+            for name in STORIES:
+                if name.startswith("adaptive") == slow:
+                    given[f"{name}-{seed}"] = {"mechanism": name, "seed": seed}
+            if slow:
+                given[f"second-{seed}"] = {"mechanism": "linear", "encoder": "second-order", "seed": seed}
+        given[f"gru60-{seed}"] = {"mechanism": "linear", "hidden_size": 60, "seed": seed}
+    (out / "stories").mkdir(exist_ok=True)
+    with ProcessPoolExecutor(8, get_context("spawn"), initializer=patch_reading) as pool:
+        futures = [pool.submit(story_run, str(folder), name, options) for name, options in given.items()]
+        try:
+            for future in as_completed(futures, timeout=limit):
+                name, data, accuracy = future.result()
+                (out / "stories" / f"{name}.json").write_bytes(data)
+                say(out, f"stories {name}", accuracy=accuracy)
+        except TimeoutError:
+            pass
+        for process in pool._processes.values():
+            process.kill()
+
+
 def check(out):
     """Kernels' values and gradients against float64 on a few shapes."""
     from attar import ops
@@ -391,8 +462,14 @@ if __name__ == "__main__":
     folder = Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        {"prepare": prepare, "bank": bank, "scan": scan, "gate": gate, "recall": recall, "check": check}[
-            sys.argv[1]
-        ](folder, *map(float, sys.argv[3:]))
+        {
+            "prepare": prepare,
+            "bank": bank,
+            "scan": scan,
+            "gate": gate,
+            "recall": recall,
+            "check": check,
+            "stories": stories,
+        }[sys.argv[1]](folder, *map(float, sys.argv[3:]))
     except Exception:
         say(folder, sys.argv[1], failed=traceback.format_exc()[-3000:])

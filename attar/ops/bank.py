@@ -20,6 +20,7 @@ import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 import torch
 from jaxtyping import Float, Int
@@ -37,7 +38,7 @@ LARGEST_IN_KERNEL = 256
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.int8)
 FORMAT = "attar bank 1"
 
-Documents = Int[Tensor, " D"] | Sequence[str]
+Documents = Int[Tensor, " D"] | Sequence[int] | Sequence[str]
 
 
 class MemoryBank:
@@ -89,6 +90,14 @@ class MemoryBank:
         self._places: dict[str, int] = {}
         self._numbered = False
 
+    def __repr__(self) -> str:
+        form = f"size={self.size}" + ("" if self.values_size is None else f", values={self.values_size}")
+        return f"MemoryBank(documents={self.documents}, {form}, heads={self.heads}, {self.values.dtype})"
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a document of that name was written."""
+        return name in self._places
+
     @property
     def names(self) -> list[str]:
         """The names of documents in the order of their indices."""
@@ -101,7 +110,8 @@ class MemoryBank:
 
     def write(self, documents: Documents, memories: Float[Tensor, "D ..."]) -> None:
         """Store memories under their documents' names or indices, replacing earlier ones."""
-        if isinstance(documents, Tensor):
+        numbered = not _are_names(documents)
+        if numbered:
             self._indices(documents)
         given: object = memories
         if not isinstance(given, Tensor):
@@ -114,7 +124,7 @@ class MemoryBank:
         if self.columns is None:
             checks.check_symmetric("memories", memories, "declare keys by values: MemoryBank(..., values=d)")
         rows = self._rows(self._indices(documents, adding=True))
-        self._numbered |= isinstance(documents, Tensor)
+        self._numbered |= numbered
         matrices = memories.flatten(0, 1) if heads else memories
         matrices = matrices.detach().to(self.values.device, torch.float32)
         numbers, scales = self._stored(matrices)
@@ -225,17 +235,16 @@ class MemoryBank:
         """The indices of documents, by name or as they are."""
         if isinstance(documents, str):
             documents = [documents]
-        if isinstance(documents, Sequence) and all(isinstance(name, str) for name in documents):
+        if _are_names(documents):
             return torch.tensor(self._find(documents, adding), dtype=torch.int64, device=self.values.device)
+        if isinstance(documents, Sequence) and all(type(number) is int for number in documents):
+            documents = torch.tensor(documents)
+        if not isinstance(documents, Tensor):
+            raise ShapeError.expected("documents", "names, or whole numbers [D]", type(documents).__name__)
         # A boolean mask would be taken for documents 0 and 1.
-        numbers = (
-            isinstance(documents, Tensor)
-            and not documents.is_floating_point()
-            and documents.dtype != torch.bool
-        )
-        if not numbers or not isinstance(documents, Tensor) or documents.ndim != 1:
-            came = checks.shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
-            raise ShapeError.expected("documents", "names, or a tensor of whole numbers [D]", came)
+        if documents.ndim != 1 or documents.is_floating_point() or documents.dtype == torch.bool:
+            came = f"{documents.dtype} {checks.shape_of(documents)}"
+            raise ShapeError.expected("documents", "names, or whole numbers [D]", came)
         if len(documents):
             low, high = (int(bound) for bound in torch.aminmax(documents))
             if low < 0 or high >= self.documents:
@@ -260,6 +269,10 @@ class MemoryBank:
             )
         self._places |= {name: first + place for place, name in enumerate(unknown)}
         return [self._places[name] for name in names]
+
+
+def _are_names(documents: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(documents, Sequence) and all(isinstance(name, str) for name in documents)
 
 
 @functools.cache
