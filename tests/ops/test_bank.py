@@ -186,6 +186,22 @@ def test_document_indices_may_be_int32_or_int16(dtype, device):
     assert torch.equal(bank.read(torch.tensor([2, 0], dtype=dtype)), bank.read(torch.tensor([2, 0])))
 
 
+def test_document_indices_may_be_a_list(device):
+    bank = bank_of(memories_for(3, 6, device))
+    assert torch.equal(bank.read([2, 0]), bank.read(torch.tensor([2, 0])))
+    bank.write([2], memories_for(1, 6, device))
+    with pytest.raises(OptionError, match="filled by indices"):
+        bank.write(["emma"], memories_for(1, 6, device))
+
+
+def test_a_bank_says_what_it_is_and_what_it_has():
+    bank = MemoryBank(3, 4, values=2, heads=2)
+    bank.write(["emma"], torch.zeros(1, 2, 2, 1))
+    assert repr(bank) == "MemoryBank(documents=3, size=4, values=2, heads=2, torch.bfloat16)"
+    assert "emma" in bank
+    assert "iliad" not in bank
+
+
 @pytest.mark.parametrize(
     ("dtype", "size", "nbytes"),
     [
