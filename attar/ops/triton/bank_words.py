@@ -27,6 +27,7 @@ def lookup(
     warps: int = 1,
     ahead: int = 2,
     bits: int = 16,
+    registers: int = 255,
 ) -> Tensor:
     """C q `[Q, k]` for each pair of a folded symmetric memory in int8, whose k divides by 8, and a query."""
     count, k = queries.shape
@@ -42,6 +43,7 @@ def lookup(
             PLAIN=INTERPRETED,
             BITS=bits,
             num_warps=warps,
+            maxnreg=registers,
         )
     return readouts
 
