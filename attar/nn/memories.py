@@ -274,20 +274,12 @@ def _concatenate(earlier: Memories, later: Memories) -> Memories:
     return _changed(earlier, later, states.gather(1, source[:, :, None].expand(-1, -1, states.shape[2])))
 
 
-def _add(earlier: Memories, later: Memories) -> Memories:
-    return _changed(earlier, later, earlier.state + later.state)
-
-
-def _subtract(whole: Memories, part: Memories) -> Memories:
-    return _changed(whole, part, whole.state - part.state)
-
-
 Combine = Callable[[Memories, Memories], Memories]
 _SUMS = ("linear", "gated", "keyed")
 _MERGE: dict[str, Combine] = {"none": _last, "softmax": _concatenate, "decayed": _add_decayed}
-_MERGE |= dict.fromkeys(_SUMS, _add)
+_MERGE |= dict.fromkeys(_SUMS, lambda earlier, later: _changed(earlier, later, earlier.state + later.state))
 _SUBTRACT: dict[str, Combine] = {"decayed": _subtract_decayed}
-_SUBTRACT |= dict.fromkeys(_SUMS, _subtract)
+_SUBTRACT |= dict.fromkeys(_SUMS, lambda whole, part: _changed(whole, part, whole.state - part.state))
 
 
 def _flatten(memories: Memories) -> tuple[list[Any], tuple[Any, ...]]:

@@ -7,7 +7,7 @@ q   [B, m, k]   queries                         α, β  [B, n]    gates
 from attar.ops.along import lookup_along
 from attar.ops.bank import MemoryBank
 from attar.ops.gram import encode
-from attar.ops.lookups import lookup, ridge_lookup, ridge_solution, softmax_lookup
+from attar.ops.lookups import lookup, ridge_solution, softmax_lookup
 from attar.ops.packed.lookup import packed_lookup, packed_update
 from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
 from attar.ops.reference import AffineGates, gated
@@ -26,7 +26,6 @@ __all__ = [
     "packed_lookup",
     "packed_update",
     "quantize",
-    "ridge_lookup",
     "ridge_solution",
     "softmax_lookup",
     "unpack",

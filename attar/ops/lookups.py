@@ -30,20 +30,6 @@ def lookup(memory: Float[Tensor, "B k d"], queries: Float[Tensor, "B m k"]) -> F
         return torch.bmm(queries.to(dtype), memory.to(dtype)).to(queries.dtype)
 
 
-def ridge_lookup(
-    memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B m k"], *, ridge: float = RIDGE
-) -> Float[Tensor, "B m d"]:
-    """R = Cᵀ (G + λI)⁻¹ q of a memory `[C, G]`: `lookup` in its `ridge_solution`, for one use.
-
-    >>> memory = torch.tensor([[[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]]])
-    >>> ridge_lookup(memory, torch.eye(2)[None]).round(decimals=2).tolist()
-    [[[3.0299999713897705], [5.050000190734863]]]
-    """
-    checks.check_floats("queries", queries, "B m k")
-    dtype = checks.accumulation_dtype(queries.dtype)
-    return lookup(ridge_solution(memory, ridge=ridge), queries.to(dtype)).to(queries.dtype)
-
-
 def ridge_solution(memory: Float[Tensor, "B k dk"], *, ridge: float = RIDGE) -> Float[Tensor, "B k d"]:
     """(G + λI)⁻¹ C of a memory `[C, G]`: C = Σ key valueᵀ `[k, d]` next to G = Σ key keyᵀ `[k, k]`.
 

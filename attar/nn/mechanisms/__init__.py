@@ -1,4 +1,4 @@
-"""One class per mechanism with one interface: encode, extend, lookup, merge, subtract.
+"""One class per mechanism with one interface: encode, extend, lookup; memories are added and subtracted.
 
 | name     | written per token        | memory | forgets                       |
 |----------|--------------------------|--------|-------------------------------|

@@ -1,4 +1,4 @@
-"""The common interface of all mechanisms: encode, extend, lookup, merge, subtract."""
+"""The common interface of all mechanisms: encode, extend, lookup."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NamedTuple
@@ -65,26 +65,12 @@ class Mechanism(nn.Module, ABC):
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The readout of every query, in the queries' dtype."""
 
-    def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """The memories of two texts that were read separately, as if they had been read as one: `earlier + later`."""
-        self.check_own(earlier)
-        return earlier + later
-
-    def subtract(self, whole: Memories, part: Memories) -> Memories:
-        """The memories without a text that they contain, as if it had never been read: `whole - part`."""
-        self.check_own(whole)
-        return whole - part
-
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
         """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
         raise OptionError.expected("matrices", "a mechanism whose memory is a matrix", repr(self.name))
 
     def forward(
-        self,
-        hidden: States,
-        queries: Float[Tensor, "B m q"],
-        lengths: checks.Lengths = None,
-        **inputs: Any,
+        self, hidden: States, queries: Float[Tensor, "B m q"], lengths: checks.Lengths = None, **inputs: Any
     ) -> Float[Tensor, "B m d"]:
         """Encode documents and look up queries, as a training step does; `inputs` are those of `encode`."""
         return self.lookup(self.encode(hidden, lengths, **inputs), queries)

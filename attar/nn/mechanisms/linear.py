@@ -10,15 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError
-from attar.nn.mechanisms.base import (
-    Gates,
-    Mask,
-    Matrices,
-    MatrixMechanism,
-    Scale,
-    States,
-    Written,
-)
+from attar.nn.mechanisms.base import Gates, Mask, Matrices, MatrixMechanism, Scale, States, Written
 from attar.ops.checks import Backend, Device, Dtype, accumulation_dtype
 from attar.ops.gram import encode
 from attar.ops.reference import gated

@@ -167,7 +167,7 @@ class TestEveryMechanism:
 def test_merging_equals_encoding_at_once(name):
     module, queries = trained(name, 3), documents(3, 2, 3)
     first, second = documents(3, 4, 3), documents(3, 6, 3)
-    merged = module.merge(module.encode(first, [4, 0, 2]), module.encode(second, [6, 3, 0]))
+    merged = module.encode(first, [4, 0, 2]) + module.encode(second, [6, 3, 0])
     whole = module.extend(module.encode(first, [4, 0, 2]), second, [6, 3, 0])
     assert torch.equal(merged.tokens, whole.tokens)
     torch.testing.assert_close(module.lookup(merged, queries), module.lookup(whole, queries))
