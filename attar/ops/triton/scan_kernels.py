@@ -1,8 +1,8 @@
 """The kernels of the adaptive scan: see `attar.ops.triton.scan` for their mathematics.
 
-The layout of a matrix in registers decides the speed. In backward it is [K / 32, K, 32], column block × row × lane: a
-thread has K / 4 rows of K / 32 columns, sums over rows by itself in independent chains, and needs few values of a
-vector. Vectors over columns are [K / 32, 32]. Sums run over rows, so matrices are stored transposed.
+The layout of a matrix in registers decides the speed. As [K / 32, K, 32], column block × row × lane, a thread has K / 4
+rows of K / 32 columns: it sums over rows by itself in independent chains, and needs few values of a vector.
+Vectors over columns are [K / 32, 32]. Sums run over rows, so matrices are stored transposed.
 """
 
 import triton
@@ -16,37 +16,27 @@ def read_kernel(
     RAGGED: tl.constexpr, INITIAL: tl.constexpr, TRAINING: tl.constexpr, ENERGY: tl.constexpr, OWN: tl.constexpr,
     K: tl.constexpr,
 ):  # fmt: skip
-    """Forward: the last memory; for training also the gates, ρ, φ and the kept memories.
-
-    The matrix is [K, K / 32, 32], row × column block × lane: a thread sums whole columns by itself, and only the
-    gates' sums go through shared memory. C is a D with a number a, the product of α: a step is one product and sum per
-    value. Rows are scaled before they are spread over the threads, and so need no registers between their two uses.
-    """
+    """Forward: the last memory; for training also the gates, ρ, φ and the kept memories."""
     b = tl.program_id(0).to(tl.int64)
-    i = tl.arange(0, K)
-    j = tl.arange(0, K // 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
-    cell, square = i[:, None, None] * k + j[None, :, :], (i[:, None, None] < k) & (j[None, :, :] < k)
+    i, j, cell, square = places(k, K)
     count = n
     if RAGGED:
         count = tl.load(lengths + b)
     if OWN:  # V and w of this document
         V += b * 2 * k
-    first = i[:, None, None] == 0
-    V0 = tl.sum(tl.where(first, tl.load(V + j, j < k, 0.0)[None, :, :], 0.0), 0)
-    V1 = tl.sum(tl.where(first, tl.load(V + k + j, j < k, 0.0)[None, :, :], 0.0), 0)
+    V0, V1 = over_columns(V, j, k, K), over_columns(V + k, j, k, K)
     if ENERGY:
         w += b * 2 * OWN
         w0, w1 = tl.load(w), tl.load(w + 1)
-    D = tl.zeros([K, K // 32, 32], tl.float32)
+    C = tl.zeros([K // 32, K, 32], tl.float32)
     if INITIAL:
-        D = tl.load(initial + b * k * k + cell, square, 0.0)
-    a = 1.0
+        C = tl.load(initial + b * k * k + cell, square, 0.0)
     row = f + b * stride_b
     written = tl.load(row + j, j < k, 0.0).to(tl.float32)
     written_i = tl.load(row + i, i < k, 0.0).to(tl.float32)
     for start in range(0, count, every):
         if TRAINING:
-            tl.store(kept + (b * keeps + start // every) * k * k + cell, D * a, square)
+            tl.store(kept + (b * keeps + start // every) * k * k + cell, C, square)
         for t in range(start, tl.minimum(start + every, count)):
             token = b * n + t
             u0, u1 = tl.load(hidden + token * 2), tl.load(hidden + token * 2 + 1)
@@ -54,9 +44,10 @@ def read_kernel(
             row += tl.where(t + 1 < count, stride_n, 0)
             next_written = tl.load(row + j, j < k, 0.0).to(tl.float32)
             next_written_i = tl.load(row + i, i < k, 0.0).to(tl.float32)
-            r = a * tl.sum(D * written_i[:, None, None], 0)
+            rows, columns = written_i[None, :, None], written[:, None, :]
+            r = tl.sum(C * rows, 1)
             if ENERGY:
-                norm, along0, along1, u = four_sums(r * r, r * V0, r * V1, r * written)
+                norm, along0, along1, u = four_sums(r * r, r * V0, r * V1, r * tl.sum(columns, 1))
                 u = tl.maximum(u, 0.0)
                 present = u / (tl.load(powers + token) + u + 1e-30)
                 u0 += w0 * present
@@ -71,13 +62,9 @@ def read_kernel(
                 tl.store(phi + token, squashing)
                 tl.store(gates + token * 2, alpha)
                 tl.store(gates + token * 2 + 1, beta)
-            a *= alpha
-            if a < 1e-6:
-                D = D * a
-                a = 1.0
-            D += (written_i * (beta / a))[:, None, None] * written[None, :, :]
+            C = C * alpha + rows * (columns * beta)
             written, written_i = next_written, next_written_i
-    tl.store(last + b * k * k + cell, D * a, square)
+    tl.store(last + b * k * k + cell, C, square)
 
 
 @triton.jit
