@@ -92,12 +92,12 @@ def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparis
     out = np.empty(k, dtype=np.float32)
 
     def error() -> float:
-        readouts = [ops.packed_lookup(row, query, out).copy() for row in packed[: len(expected)]]
+        readouts = [ops.packed_lookup(row, query, out=out).copy() for row in packed[: len(expected)]]
         return relative_error(torch.from_numpy(np.stack(readouts)), expected)
 
     walk = shuffled_forever(list(packed))
     ours = Contender(
-        "attar.ops.packed_lookup", lambda: ops.packed_lookup(next(walk), query, out), error, TOLERANCE
+        "attar.ops.packed_lookup", lambda: ops.packed_lookup(next(walk), query, out=out), error, TOLERANCE
     )
     return compare(ours, _softmaxes(hidden, query), timer)
 
@@ -165,8 +165,8 @@ def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Co
     title = f"softmax over H, n = {n:,}, {many} documents per call"
     return compare(
         contender(
-            "attar.ops.packed_lookup_many",
-            lambda places: ops.packed_lookup_many(packed, queries, places, out),
+            "attar.ops.packed_lookup",
+            lambda places: ops.packed_lookup(packed, queries, places, out),
             random_groups(len(packed), many),
             readouts,
         ),

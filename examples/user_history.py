@@ -11,7 +11,7 @@ import torch
 import typer
 from tables import print_table
 
-from attar.ops import packed_lookup_many, packed_update, softmax_lookup
+from attar.ops import packed_lookup, packed_update, softmax_lookup
 
 SIZE = 64  # k
 TOPICS, LIKED = 200, 8  # in total, and per user
@@ -38,7 +38,7 @@ def memory_of(events: np.ndarray, decay: float = 1.0) -> np.ndarray:
 
 def by_memory(memory: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """c · C c of every candidate, in constant time."""
-    readouts = packed_lookup_many(memory[None], candidates, documents=[0] * len(candidates))
+    readouts = packed_lookup(memory[None], candidates, documents=[0] * len(candidates))
     return (readouts * candidates).sum(1)
 
 

@@ -4,7 +4,7 @@ from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.adaptive import AdaptiveAttention
 from attar.nn.mechanisms.base import Mechanism
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
-from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
+from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.nn.mechanisms.linear import DecayedAttention, GatedAttention, LinearAttention
 from attar.nn.memories import Memories
 from attar.nn.memory_attention import MemoryAttention
@@ -20,7 +20,6 @@ __all__ = [
     "Mechanism",
     "Memories",
     "MemoryAttention",
-    "NamedAttention",
     "NoAttention",
     "PhraseNetwork",
     "SoftmaxAttention",

@@ -109,9 +109,13 @@ class Memories:
         first = memories[0]
         for other in memories[1:]:
             _check_alike("cat", first, other, same_batch=False)
-        if first.mechanism in ("softmax", "named"):
+        if first.mechanism == "softmax":  # a row per token
             rows = max(each.state.shape[1] for each in memories)
-            memories = [dataclasses.replace(each, state=with_room(each.state, rows)) for each in memories]
+            pad = torch.nn.functional.pad
+            memories = [
+                dataclasses.replace(each, state=pad(each.state, (0, 0, 0, rows - each.state.shape[1])))
+                for each in memories
+            ]
         present = [name for name in TENSORS if all(getattr(each, name) is not None for each in memories)]
         joined: dict[str, Any] = {
             name: torch.cat([getattr(each, name) for each in memories]) for name in present
@@ -222,9 +226,8 @@ def _check_alike(what: str, left: Memories, right: object, *, same_batch: bool =
     check_device("memories.tokens", left.tokens, right.tokens)
     if same_batch:
         check_shape("memories.tokens", left.tokens, tuple(right.tokens.shape), "one memory per document")
-    # Softmax has a row per token and named one per name; all else has one shape.
-    grows = left.mechanism in ("softmax", "named")
-    shapes = [(*x.state.shape[2:],) if grows else (*x.state.shape[1:],) for x in (left, right)]
+    # Softmax has a row per token; all else has one shape.
+    shapes = [tuple(x.state.shape[2 if x.mechanism == "softmax" else 1 :]) for x in (left, right)]
     if shapes[0] != shapes[1]:
         raise ShapeError.expected(what, f"memories of one size, {list(shapes[0])}", str(list(shapes[1])))
 
@@ -271,38 +274,12 @@ def _concatenate(earlier: Memories, later: Memories) -> Memories:
     return _changed(earlier, later, states.gather(1, source[:, :, None].expand(-1, -1, states.shape[2])))
 
 
-def _by_name(sign: int) -> Callable[[Memories, Memories], Memories]:
-    def combine(left: Memories, right: Memories) -> Memories:
-        rows = max(left.state.shape[1], right.state.shape[1])
-        return _changed(left, right, with_room(left.state, rows) + sign * with_room(right.state, rows))
-
-    return combine
-
-
-def with_room(rows: Float[Tensor, "B old k"], count: int) -> Float[Tensor, "B new k"]:
-    """The rows, padded with zeros to at least `count`.
-
-    >>> with_room(torch.ones(1, 1, 1), 3).tolist()
-    [[[1.0], [0.0], [0.0]]]
-    """
-    missing = count - rows.shape[1]
-    return torch.nn.functional.pad(rows, (0, 0, 0, missing)) if missing > 0 else rows
-
-
-def _add(earlier: Memories, later: Memories) -> Memories:
-    return _changed(earlier, later, earlier.state + later.state)
-
-
-def _subtract(whole: Memories, part: Memories) -> Memories:
-    return _changed(whole, part, whole.state - part.state)
-
-
 Combine = Callable[[Memories, Memories], Memories]
 _SUMS = ("linear", "gated", "keyed")
 _MERGE: dict[str, Combine] = {"none": _last, "softmax": _concatenate, "decayed": _add_decayed}
-_MERGE |= {"named": _by_name(1)} | dict.fromkeys(_SUMS, _add)
-_SUBTRACT: dict[str, Combine] = {"decayed": _subtract_decayed, "named": _by_name(-1)}
-_SUBTRACT |= dict.fromkeys(_SUMS, _subtract)
+_MERGE |= dict.fromkeys(_SUMS, lambda earlier, later: _changed(earlier, later, earlier.state + later.state))
+_SUBTRACT: dict[str, Combine] = {"decayed": _subtract_decayed}
+_SUBTRACT |= dict.fromkeys(_SUMS, lambda whole, part: _changed(whole, part, whole.state - part.state))
 
 
 def _flatten(memories: Memories) -> tuple[list[Any], tuple[Any, ...]]:

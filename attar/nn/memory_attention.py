@@ -2,16 +2,15 @@
 
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.mechanisms import attention
-from attar.nn.mechanisms.base import MatrixMechanism, Mechanism, Scale
+from attar.nn.mechanisms.base import MatrixMechanism, Mechanism, Scale, blank
 from attar.nn.mechanisms.keyed import Features, KeyedAttention, check_features, positive
 from attar.nn.memories import Memories
-from attar.ops.checks import Device, Dtype, Lengths, check_floats, shape_of
+from attar.ops.checks import Device, Dtype, Lengths, check_floats, length_mask, shape_of
 
 Queries = Float[Tensor, "B m size"]
 Source = Float[Tensor, "B n source"]
@@ -48,10 +47,6 @@ class MemoryAttention(nn.Module):
     ) -> None:
         super().__init__()
         check_features(features)
-        if mechanism == "named":
-            raise OptionError.expected(
-                "mechanism", "one that reads states", "'named'", "use attar.nn.NamedAttention"
-            )
         keyed, factory = mechanism == "keyed", dict[str, Any](device=device, dtype=dtype)
         self.source_size = source_size = size if source_size is None else source_size
         if mechanism not in ("none", "softmax") and not options.get("ridge"):
@@ -115,11 +110,7 @@ class MemoryAttention(nn.Module):
         check_floats("source", source, "B n k")
         if source.shape[2] != self.source_size:
             raise ShapeError.expected("source", f"[B, n, {self.source_size}]", shape_of(source))
-        if lengths is not None:  # padding must not meet a parameter
-            inside = torch.arange(source.shape[1], device=source.device) < torch.as_tensor(
-                lengths, device=source.device
-            ).reshape(-1, 1)
-            source = source.masked_fill(~inside[:, :, None], 0) if len(inside) == len(source) else source
+        source = blank(source, length_mask(lengths, source))
         hidden = self.key(source)
         if self.value is not None:
             return hidden, {"values": self.value(source)}
@@ -140,8 +131,5 @@ class MemoryAttention(nn.Module):
 
     def extra_repr(self) -> str:
         """The options that differ from the defaults."""
-        return (
-            ""
-            if self.features is None or isinstance(self.mechanism, KeyedAttention)
-            else f"features={self.features!r}"
-        )
+        own = self.features is not None and not isinstance(self.mechanism, KeyedAttention)
+        return f"features={self.features!r}" if own else ""

@@ -10,7 +10,7 @@ h are the document's hidden states, w_t the weight of the question's piece t, T 
 keeps the phrase vectors, the priors and the pieces of each sentence; T belongs to the reader.
 
 A memory of fixed size has sums instead of phrase vectors, each of a key and a value, with the ridge readout of `keyed`
-(`attar.ops.ridge_lookup`):
+(`attar.ops.ridge_solution`):
 
     C = Σ key valueᵀ  [k, d],  G = Σ key keyᵀ  [k, k]
     score of a phrase = value · Cᵀ (G + λI)⁻¹ q · sharpness + its prior + word overlap
@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from attar.nn.transformer import Transformer, run_layers
 from attar.ops.checks import Device, Dtype
-from attar.ops.lookups import ridge_lookup
+from attar.ops.lookups import lookup, ridge_solution
 from attar.options import LONGEST, PhraseOptions, TransformerShape
 
 
@@ -151,7 +151,7 @@ class RidgeReadout(nn.Module):
     def read(self, memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B k"]) -> Float[Tensor, "B d"]:
         """The readout of one query per memory."""
         with torch.autocast(memory.device.type, enabled=False):
-            return ridge_lookup(memory, self.query(queries.float())[:, None])[:, 0]
+            return lookup(ridge_solution(memory), self.query(queries.float())[:, None])[:, 0]
 
 
 class PhraseNetwork(SpanVectors):

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attar.errors import FormatError
 from attar.ops.checks import Device, Dtype
 from attar.options import TransformerShape
 
@@ -101,42 +100,6 @@ def run_layers(
         x = layer.norm1(x + attention.out_proj(read.transpose(1, 2).flatten(2)))
         x = layer.norm2(x + layer.linear2(functional.gelu(layer.linear1(x))))
     return x
-
-
-# Published name → ours, `{}` the number of a layer. Query, key and value are stacked in torch.
-_EMBEDDINGS = {
-    "embeddings.word_embeddings.weight": "words.weight",
-    "embeddings.position_embeddings.weight": "positions.weight",
-    "embeddings.token_type_embeddings.weight": "types.weight",
-    "embeddings.LayerNorm.weight": "norm.weight",
-    "embeddings.LayerNorm.bias": "norm.bias",
-}
-_LAYER = {
-    "attention.output.dense": "self_attn.out_proj",
-    "attention.output.LayerNorm": "norm1",
-    "intermediate.dense": "linear1",
-    "output.dense": "linear2",
-    "output.LayerNorm": "norm2",
-}
-
-
-def from_published(weights: dict[str, Tensor], layers: int = 6) -> dict[str, Tensor]:
-    """The state of a `Transformer` from the weights that BERT-like models are published with."""
-    try:
-        ours = {new: weights[old] for old, new in _EMBEDDINGS.items()}
-        for at in range(layers):
-            theirs, mine = f"encoder.layer.{at}.", f"layers.layers.{at}."
-            for part in ("weight", "bias"):
-                attention = f"{theirs}attention.self."
-                stacked = [weights[f"{attention}{name}.{part}"] for name in ("query", "key", "value")]
-                ours[f"{mine}self_attn.in_proj_{part}"] = torch.cat(stacked)
-                for old, new in _LAYER.items():
-                    ours[f"{mine}{new}.{part}"] = weights[f"{theirs}{old}.{part}"]
-    except KeyError as fault:
-        raise FormatError.expected(
-            "weights", "those of a BERT-like encoder", f"none named {fault}"
-        ) from fault
-    return {name: value.float() for name, value in ours.items()}
 
 
 class without_initialization(TorchFunctionMode):  # noqa: N801  # used as a function

@@ -6,9 +6,9 @@ q   [B, m, k]   queries                         α, β  [B, n]    gates
 
 from attar.ops.along import lookup_along
 from attar.ops.bank import MemoryBank
-from attar.ops.gram import encode, encode_gated
-from attar.ops.lookups import lookup, ridge_lookup, ridge_solution, softmax_lookup
-from attar.ops.packed.lookup import packed_lookup, packed_lookup_many, packed_update
+from attar.ops.gram import encode
+from attar.ops.lookups import lookup, ridge_solution, softmax_lookup
+from attar.ops.packed.lookup import packed_lookup, packed_update
 from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
 from attar.ops.reference import AffineGates, gated
 from attar.ops.scan import encode_adaptive
@@ -19,16 +19,13 @@ __all__ = [
     "dequantize",
     "encode",
     "encode_adaptive",
-    "encode_gated",
     "gated",
     "lookup",
     "lookup_along",
     "pack",
     "packed_lookup",
-    "packed_lookup_many",
     "packed_update",
     "quantize",
-    "ridge_lookup",
     "ridge_solution",
     "softmax_lookup",
     "unpack",

@@ -16,7 +16,7 @@ from torch import Tensor
 from attar.ops import fast_scan
 from attar.ops.gram import decay_after
 from attar.ops.reference import Gates, Mask, Memory, States, blank_padding
-from attar.ops.scan_chunks import encode_plainly, segment_length, segments
+from attar.ops.scan_chunks import chunks, encode_plainly, segment_length, segments
 
 Backward = Literal["checkpoint", "invert"]
 
@@ -56,8 +56,7 @@ def read_fast(
 
 def chunks_of(segment: slice) -> list[slice]:
     """The chunks of a segment."""
-    starts = range(segment.start, segment.stop, fast_scan.CHUNK)
-    return [slice(start, min(start + fast_scan.CHUNK, segment.stop)) for start in starts]
+    return chunks(segment.start, segment.stop, fast_scan.CHUNK)
 
 
 def gradients(

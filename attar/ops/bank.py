@@ -20,20 +20,14 @@ import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from attar.errors import DtypeError, OptionError, ShapeError, UnknownDocumentError
-from attar.ops.checks import (
-    check_device,
-    check_floats,
-    check_shape,
-    check_symmetric,
-    choose_backend,
-    shape_of,
-)
+from attar.ops import checks
 from attar.ops.packed.triangle import LEVELS, dequantize, pack, quantize, unpack
 from attar.ops.tensor_files import open_tensors, save_tensors
 
@@ -44,7 +38,7 @@ LARGEST_IN_KERNEL = 256
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.int8)
 FORMAT = "attar bank 1"
 
-Documents = Int[Tensor, " D"] | Sequence[str]
+Documents = Int[Tensor, " D"] | Sequence[int] | Sequence[str]
 
 
 class MemoryBank:
@@ -96,6 +90,14 @@ class MemoryBank:
         self._places: dict[str, int] = {}
         self._numbered = False
 
+    def __repr__(self) -> str:
+        form = f"size={self.size}" + ("" if self.values_size is None else f", values={self.values_size}")
+        return f"MemoryBank(documents={self.documents}, {form}, heads={self.heads}, {self.values.dtype})"
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a document of that name was written."""
+        return name in self._places
+
     @property
     def names(self) -> list[str]:
         """The names of documents in the order of their indices."""
@@ -108,7 +110,8 @@ class MemoryBank:
 
     def write(self, documents: Documents, memories: Float[Tensor, "D ..."]) -> None:
         """Store memories under their documents' names or indices, replacing earlier ones."""
-        if isinstance(documents, Tensor):
+        numbered = not _are_names(documents)
+        if numbered:
             self._indices(documents)
         given: object = memories
         if not isinstance(given, Tensor):
@@ -116,12 +119,12 @@ class MemoryBank:
             raise DtypeError.expected("memories", "a tensor of matrices", type(given).__name__, remedy)
         heads = () if self.heads == 1 else (self.heads,)
         shape = (*heads, self.rows, self.columns or self.rows)
-        check_floats("memories", memories, " ".join(["D", *(["heads"] if heads else []), "k", "d"]))
-        check_shape("memories", memories, (len(documents), *shape), "one memory per document")
+        checks.check_floats("memories", memories, " ".join(["D", *(["heads"] if heads else []), "k", "d"]))
+        checks.check_shape("memories", memories, (len(documents), *shape), "one memory per document")
         if self.columns is None:
-            check_symmetric("memories", memories, "declare keys by values: MemoryBank(..., values=d)")
+            checks.check_symmetric("memories", memories, "declare keys by values: MemoryBank(..., values=d)")
         rows = self._rows(self._indices(documents, adding=True))
-        self._numbered |= isinstance(documents, Tensor)
+        self._numbered |= numbered
         matrices = memories.flatten(0, 1) if heads else memories
         matrices = matrices.detach().to(self.values.device, torch.float32)
         numbers, scales = self._stored(matrices)
@@ -137,14 +140,14 @@ class MemoryBank:
 
     def lookup(self, documents: Documents, queries: Float[Tensor, "Q k"]) -> Float[Tensor, "Q d"]:
         """Cᵀ q for each pair of a document and a query; float32."""
-        check_floats("queries", queries, "Q k")
+        checks.check_floats("queries", queries, "Q k")
         indices = self._indices(documents)
-        check_shape("queries", queries, (len(indices), self.size), "one query per document")
-        check_device("queries", queries, self.values)
+        checks.check_shape("queries", queries, (len(indices), self.size), "one query per document")
+        checks.check_device("queries", queries, self.values)
         rows, parts = self._rows(indices), queries.reshape(len(indices) * self.heads, self.rows)
         if self.padded != self.rows:
             parts = torch.nn.functional.pad(parts, (0, 1))
-        if choose_backend(self.backend, parts) == "triton" and self.padded <= LARGEST_IN_KERNEL:
+        if checks.choose_backend(self.backend, parts) == "triton" and self.padded <= LARGEST_IN_KERNEL:
             from attar.ops.triton import bank as kernels
 
             if self.columns is None:
@@ -232,17 +235,16 @@ class MemoryBank:
         """The indices of documents, by name or as they are."""
         if isinstance(documents, str):
             documents = [documents]
-        if isinstance(documents, Sequence) and all(isinstance(name, str) for name in documents):
+        if _are_names(documents):
             return torch.tensor(self._find(documents, adding), dtype=torch.int64, device=self.values.device)
+        if isinstance(documents, Sequence) and all(type(number) is int for number in documents):
+            documents = torch.tensor(documents)
+        if not isinstance(documents, Tensor):
+            raise ShapeError.expected("documents", "names, or whole numbers [D]", type(documents).__name__)
         # A boolean mask would be taken for documents 0 and 1.
-        numbers = (
-            isinstance(documents, Tensor)
-            and not documents.is_floating_point()
-            and documents.dtype != torch.bool
-        )
-        if not numbers or not isinstance(documents, Tensor) or documents.ndim != 1:
-            came = shape_of(documents) if isinstance(documents, Tensor) else type(documents).__name__
-            raise ShapeError.expected("documents", "names, or a tensor of whole numbers [D]", came)
+        if documents.ndim != 1 or documents.is_floating_point() or documents.dtype == torch.bool:
+            came = f"{documents.dtype} {checks.shape_of(documents)}"
+            raise ShapeError.expected("documents", "names, or whole numbers [D]", came)
         if len(documents):
             low, high = (int(bound) for bound in torch.aminmax(documents))
             if low < 0 or high >= self.documents:
@@ -267,6 +269,10 @@ class MemoryBank:
             )
         self._places |= {name: first + place for place, name in enumerate(unknown)}
         return [self._places[name] for name in names]
+
+
+def _are_names(documents: object) -> TypeGuard[Sequence[str]]:
+    return isinstance(documents, Sequence) and all(isinstance(name, str) for name in documents)
 
 
 @functools.cache

@@ -142,10 +142,10 @@ def token_counts(
     """
     batch, n = hidden.shape[:2]
     counts = torch.as_tensor(lengths)
-    if counts.numel() and (counts.is_floating_point() or counts.dtype == torch.bool):
-        raise DtypeError.expected(what, "whole numbers", str(counts.dtype))
     if tuple(counts.shape) != (batch,):
         raise ShapeError.expected(what, f"[{batch}], one per document", shape_of(counts))
+    if counts.numel() and (counts.is_floating_point() or counts.dtype == torch.bool):
+        raise DtypeError.expected(what, "whole numbers", str(counts.dtype))
     # Reading values would break a compiled graph in two; a compiled model was checked when it ran eagerly.
     if counts.numel() and not is_traced() and not counts.is_meta:
         low, high = (int(bound) for bound in torch.aminmax(counts))

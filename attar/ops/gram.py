@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attar.ops import checks, reference
-from attar.ops.reference import Gate, Mask, Memory, States, blank_padding, gated
+from attar.ops.reference import Gate, Mask, Memory, States, blank_padding
 
 
 def encode(
@@ -38,57 +38,13 @@ def encode(
     [[1.0, 2.0], [2.0, 5.0]]
     """
     checks.check_floats("f", f, "B n k")
-    mask = _check_options(f, alpha, beta, initial, lengths)
-    return _encode(checks.choose_backend(backend, f), f, alpha, beta, mask, initial)
-
-
-def encode_gated(
-    h: States,
-    weight: Float[Tensor, "k k"],
-    bias: Float[Tensor, " k"],
-    *,
-    alpha: Gate = None,
-    beta: Gate = None,
-    lengths: checks.Lengths = None,
-    initial: Memory | None = None,
-    backend: checks.Backend = "auto",
-) -> Memory:
-    """`encode` of f = σ(W h + b) ⊙ h, the paper's experiment; on a GPU f is never written to memory.
-
-    >>> W, b = torch.zeros(2, 2), torch.zeros(2)  # every gate half open
-    >>> encode_gated(torch.tensor([[[2.0, 4.0]]]), W, b)[0].tolist()
-    [[1.0, 2.0], [2.0, 4.0]]
-    """
-    checks.check_floats("h", h, "B n k")
-    k = h.shape[2]
-    for what, tensor, shape in (("weight", weight, (k, k)), ("bias", bias, (k,))):
-        checks.check_floats(what, tensor, "k k" if len(shape) == 2 else "k")
-        checks.check_shape(what, tensor, shape, f"the gate of states of size {k}")
-        checks.check_device(what, tensor, h)
-    mask = _check_options(h, alpha, beta, initial, lengths)
-    name = checks.choose_backend(backend, h)
-    if name == "triton":
-        from attar.ops.triton import gram as kernels
-
-        return kernels.encode(h, alpha, beta, mask, initial, weight, bias)
-    # Padding must not meet the gate: 0 · NaN would reach the gradients of W and b.
-    h = h if mask is None else h.masked_fill(~mask[:, :, None], 0)
-    return _encode(name, gated(h, weight, bias), alpha, beta, mask, initial)
-
-
-def _check_options(
-    f: States, alpha: Gate, beta: Gate, initial: Memory | None, lengths: checks.Lengths
-) -> Mask:
     checks.check_gate("alpha", alpha, f)
     checks.check_gate("beta", beta, f)
     checks.check_initial(initial, f)
-    return checks.length_mask(lengths, f)
-
-
-def _encode(backend: str, f: States, alpha: Gate, beta: Gate, mask: Mask, initial: Memory | None) -> Memory:
-    if backend == "reference":
+    mask, name = checks.length_mask(lengths, f), checks.choose_backend(backend, f)
+    if name == "reference":
         return reference.encode(f, alpha, beta, mask, initial)
-    if backend == "triton":
+    if name == "triton":
         from attar.ops.triton import gram as kernels
 
         return kernels.encode(f, alpha, beta, mask, initial)

@@ -5,16 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attar.errors import ShapeError
-from attar.ops.checks import (
-    Lengths,
-    accumulation_dtype,
-    check_device,
-    check_floats,
-    check_shape,
-    length_mask,
-    shape_of,
-    without_autocast,
-)
+from attar.ops import checks
 
 # λ of a ridge readout, compared with the mean of G's diagonal. The same as in `attar.memory`, which needs no torch.
 RIDGE = 0.1
@@ -29,28 +20,14 @@ def lookup(memory: Float[Tensor, "B k d"], queries: Float[Tensor, "B m k"]) -> F
     >>> lookup(torch.tensor([[[1.0, 2.0], [2.0, 5.0]]]), torch.tensor([[[1.0, 0.0]]])).tolist()
     [[[1.0, 2.0]]]
     """
-    check_floats("memory", memory, "B k d")
-    check_floats("queries", queries, "B m k")
+    checks.check_floats("memory", memory, "B k d")
+    checks.check_floats("queries", queries, "B m k")
     batch, size, _ = memory.shape
-    check_shape("queries", queries, (batch, queries.shape[1], size), "one row of queries per memory")
-    check_device("queries", queries, memory)
+    checks.check_shape("queries", queries, (batch, queries.shape[1], size), "one row of queries per memory")
+    checks.check_device("queries", queries, memory)
     dtype = torch.promote_types(memory.dtype, queries.dtype)
-    with without_autocast(queries):
+    with checks.without_autocast(queries):
         return torch.bmm(queries.to(dtype), memory.to(dtype)).to(queries.dtype)
-
-
-def ridge_lookup(
-    memory: Float[Tensor, "B k dk"], queries: Float[Tensor, "B m k"], *, ridge: float = RIDGE
-) -> Float[Tensor, "B m d"]:
-    """R = Cᵀ (G + λI)⁻¹ q of a memory `[C, G]`: `lookup` in its `ridge_solution`, for one use.
-
-    >>> memory = torch.tensor([[[3.0, 0.9, 0.0], [5.0, 0.0, 0.9]]])
-    >>> ridge_lookup(memory, torch.eye(2)[None]).round(decimals=2).tolist()
-    [[[3.0299999713897705], [5.050000190734863]]]
-    """
-    check_floats("queries", queries, "B m k")
-    dtype = accumulation_dtype(queries.dtype)
-    return lookup(ridge_solution(memory, ridge=ridge), queries.to(dtype)).to(queries.dtype)
 
 
 def ridge_solution(memory: Float[Tensor, "B k dk"], *, ridge: float = RIDGE) -> Float[Tensor, "B k d"]:
@@ -63,12 +40,12 @@ def ridge_solution(memory: Float[Tensor, "B k dk"], *, ridge: float = RIDGE) -> 
     >>> ridge_solution(torch.tensor([[[4.0, 1.0]]]), ridge=1.0).tolist()
     [[[2.0]]]
     """
-    check_floats("memory", memory, "B k dk")
+    checks.check_floats("memory", memory, "B k dk")
     _, k, width = memory.shape
     if width < k:
-        raise ShapeError.expected("memory", f"[B, {k}, d + {k}], C next to G", shape_of(memory))
-    with without_autocast(memory):
-        C, G = torch.tensor_split(memory.to(accumulation_dtype(memory.dtype)), (width - k,), 2)
+        raise ShapeError.expected("memory", f"[B, {k}, d + {k}], C next to G", checks.shape_of(memory))
+    with checks.without_autocast(memory):
+        C, G = torch.tensor_split(memory.to(checks.accumulation_dtype(memory.dtype)), (width - k,), 2)
         trace = G.diagonal(dim1=-2, dim2=-1).sum(-1).clamp(min=1e-6)
         diagonal = (ridge / k * trace)[:, None, None] * torch.eye(k, dtype=G.dtype, device=G.device)
         solution: Tensor = torch.linalg.solve(G + diagonal, C)
@@ -76,7 +53,7 @@ def ridge_solution(memory: Float[Tensor, "B k dk"], *, ridge: float = RIDGE) -> 
 
 
 def softmax_lookup(
-    hidden: Float[Tensor, "B n k"], queries: Float[Tensor, "B m k"], *, lengths: Lengths = None
+    hidden: Float[Tensor, "B n k"], queries: Float[Tensor, "B m k"], *, lengths: checks.Lengths = None
 ) -> Float[Tensor, "B m k"]:
     """R = Hᵀ softmax(H q): the paper's upper baseline, with all of H as its memory and a cost that grows with n.
 
@@ -85,12 +62,12 @@ def softmax_lookup(
     >>> softmax_lookup(torch.tensor([[[1.0], [3.0]]]), torch.zeros(1, 1, 1)).tolist()
     [[[2.0]]]
     """
-    check_floats("hidden", hidden, "B n k")
-    check_floats("queries", queries, "B m k")
+    checks.check_floats("hidden", hidden, "B n k")
+    checks.check_floats("queries", queries, "B m k")
     batch, n, k = hidden.shape
-    check_shape("queries", queries, (batch, queries.shape[1], k), "one row of queries per document")
-    check_device("queries", queries, hidden)
-    mask = length_mask(lengths, hidden)
+    checks.check_shape("queries", queries, (batch, queries.shape[1], k), "one row of queries per document")
+    checks.check_device("queries", queries, hidden)
+    mask = checks.length_mask(lengths, hidden)
     if n == 0 or queries.numel() == 0:
         return queries * 0
     hidden = hidden.to(queries.dtype)

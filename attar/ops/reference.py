@@ -108,11 +108,7 @@ class AffineGates:
 
 
 def encode(
-    f: States,
-    alpha: Gate = None,
-    beta: Gate = None,
-    mask: Mask = None,
-    initial: Memory | None = None,
+    f: States, alpha: Gate = None, beta: Gate = None, mask: Mask = None, initial: Memory | None = None
 ) -> Memory:
     """C_(t+1) = α_t C_t + β_t f_t f_tᵀ (section 4; section 3.2 with α = β = 1)."""
     f, C = blank_padding(f, mask), start_memory(f, initial)
@@ -125,11 +121,7 @@ def encode(
 
 
 def encode_adaptive(
-    h: Float[Tensor, "B n d"],
-    f: States,
-    cell: Cell,
-    mask: Mask = None,
-    initial: Memory | None = None,
+    h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask = None, initial: Memory | None = None
 ) -> Memory:
     """The same with gates, and what is written, computed from h_t and C_t f_t: the general form of section 4."""
     h, f, C = blank_padding(h, mask), blank_padding(f, mask), start_memory(f, initial)
@@ -152,19 +144,6 @@ def step(C: Memory, f: Float[Tensor, "B k"], alpha: Float[Tensor, " B"], beta: F
 def lookup(C: Float[Tensor, "B k d"], q: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
     """R = Cᵀ q; C q for a symmetric C (section 3.1)."""
     return torch.einsum("bij,bmi->bmj", C, q)
-
-
-def ridge_lookup(
-    memory: Float[Tensor, "B k dk"], q: Float[Tensor, "B m k"], ridge: float
-) -> Float[Tensor, "B m d"]:
-    """R = Cᵀ (G + λI)⁻¹ q, with λ = ridge · trace(G) / k; 0 where nothing was written."""
-    k = q.shape[2]
-    C, G = memory[:, :, :-k], memory[:, :, -k:]
-    trace = torch.einsum("bii->b", G)
-    ridges = torch.where(trace > 0, ridge * trace / k, 1)
-    inverse = torch.linalg.inv(G + ridges[:, None, None] * torch.eye(k, dtype=G.dtype))
-    # G is symmetric: this is the order of the indices of (q · inverse) C.
-    return torch.einsum("bkd,bjk,bmj->bmd", C, inverse, q)
 
 
 def softmax_lookup(H: States, q: Float[Tensor, "B m k"], mask: Mask = None) -> Float[Tensor, "B m k"]:

@@ -73,15 +73,8 @@ def encode_adaptive(
         C, h = start_memory(f, initial), blank_padding(h, mask)
         if not isinstance(cell, AffineGates):
             return _encode_any(h, f, cell, mask, C)
-        weights = cell.read_weight.to(C.dtype), cell.energy_weight
-        inputs = (
-            cell.of_hidden(h),
-            f,
-            weights[0],
-            None if weights[1] is None else weights[1].to(C.dtype),
-            C,
-            mask,
-        )
+        energies = None if cell.energy_weight is None else cell.energy_weight.to(C.dtype)
+        inputs = cell.of_hidden(h), f, cell.read_weight.to(C.dtype), energies, C, mask
         if f.shape[1] == 0 or checks.is_transformed() or f.is_meta:
             return encode_plainly(*inputs)
         if torch.compiler.is_compiling():

@@ -21,7 +21,7 @@ def encode_plainly(
 
 
 def read_segment(C: Memory, h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask) -> Memory:
-    for part in chunks(f, CHUNK):
+    for part in chunks(0, f.shape[1], CHUNK):
         C = _read_chunk(C, h[:, part], f[:, part], cell, None if mask is None else mask[:, part])
     return C
 
@@ -32,16 +32,15 @@ def segments(f: States) -> list[slice]:
     >>> segments(torch.zeros(1, 140, 2))
     [slice(0, 64, None), slice(64, 128, None), slice(128, 140, None)]
     """
-    return chunks(f, segment_length(f))
+    return chunks(0, f.shape[1], segment_length(f))
 
 
 def segment_length(f: States) -> int:
     return fast_scan.CHUNK * max(1, -(-f.shape[2] // fast_scan.CHUNK))
 
 
-def chunks(f: States, length: int) -> list[slice]:
-    n = f.shape[1]
-    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
+def chunks(first: int, end: int, length: int) -> list[slice]:
+    return [slice(start, min(start + length, end)) for start in range(first, end, length)]
 
 
 def _read_chunk(C: Memory, h: Float[Tensor, "B n d"], f: States, cell: Cell, mask: Mask) -> Memory:

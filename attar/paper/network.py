@@ -3,7 +3,7 @@
 | head  | scores a name by                        | with                                            |
 |-------|-----------------------------------------|-------------------------------------------------|
 | paper | its own row of W_o tanh(W_r R + W_q q)  | none, softmax, linear, gated, decayed, adaptive |
-| copy  | the readout and what was written for it | keyed, named                                    |
+| copy  | the readout and what was written for it | keyed, keyed-ridge                              |
 """
 
 import json
@@ -24,9 +24,9 @@ from attar.errors import FormatError
 from attar.files import AtomicFiles
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
-from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
+from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.ops.checks import length_mask
-from attar.paper.options import COPY_MECHANISMS, NetworkOptions
+from attar.paper.options import COPY_MECHANISMS, NetworkOptions, mechanism_options
 from attar.paper.words import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
 
 States = Float[Tensor, "B n k"]
@@ -203,8 +203,8 @@ class Network(nn.Module):
         self.two_way = options.encoder == "lookahead"
         self.document_encoder = Encoder(options.embedding_size, size, two_way=self.two_way)
         self.question_encoder = Encoder(options.embedding_size, size, two_way=self.two_way)
-        scale: dict[str, Any] = {} if options.mechanism in ("none", "softmax") else {"scale": "sqrt"}
-        self.mechanism = attention(options.mechanism, size, **scale)
+        kind, given = mechanism_options(options.mechanism)
+        self.mechanism = attention(kind, size, **given)
         self.head = self._make_head(entities)
         # A learnt bonus on the score of names that occur in the question itself: they are seldom its answer.
         self.asked_bonus = nn.Parameter(torch.zeros(()))
@@ -214,8 +214,7 @@ class Network(nn.Module):
         options = self.options
         if options.mechanism not in COPY_MECHANISMS:
             return PaperHead(options.hidden_size, entities)
-        # x_e · x_e is about this large.
-        return CopyHead(1 / (options.embedding_size * NAME_SCALE**2) if options.mechanism == "keyed" else 1.0)
+        return CopyHead(1 / (options.embedding_size * NAME_SCALE**2))  # x_e · x_e is about this large
 
     @torch.no_grad()
     def _scale_embeddings(self, entities: int) -> None:
@@ -230,11 +229,7 @@ class Network(nn.Module):
         hidden: Tensor = self.document_encoder(
             self.dropout(embedded), documents.lengths, documents.sentence_ends
         )
-        written: dict[str, Any] = {}
-        if isinstance(self.mechanism, KeyedAttention):
-            written = {"values": embedded}
-        elif isinstance(self.mechanism, NamedAttention):
-            written = {"names": documents.names, "count": documents.candidates.shape[1]}
+        written = {"values": embedded} if isinstance(self.mechanism, KeyedAttention) else {}
         return self.mechanism.encode(self.dropout(hidden), documents.lengths, **written)
 
     def ask(self, questions: Questions) -> Float[Tensor, "Q k"]:

@@ -11,13 +11,10 @@ from attar.options import check_ranges, option
 SPLITS = ("training", "validation", "test")
 # Three times the most names in a window of 900 tokens: 134 in 84 novels, 183 in 6,663 Wikipedia texts.
 ENTITIES = 600
-PAPER_MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive")
-COPY_MECHANISMS = ("keyed", "named")
+PAPER_MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "adaptive-energy")
+COPY_MECHANISMS = ("keyed", "keyed-ridge")
 # Of associative recall; the delta rules are references.
-RECALL_MECHANISMS = (
-    *("none", "softmax", "linear", "gated", "decayed", "adaptive", "adaptive-energy"),
-    *("keyed", "keyed-ridge", "delta", "gated-delta"),
-)
+RECALL_MECHANISMS = (*PAPER_MECHANISMS, "keyed", "keyed-ridge", "delta", "gated-delta")
 # Pairs that are read once, and pairs of a document that is read in parts.
 RARE_PAIRS = 8
 MERGED_PAIRS = 64
@@ -48,7 +45,7 @@ class BuildOptions:
 class NetworkOptions:
     """What a network is made of, apart from its vocabulary. The defaults are the paper's."""
 
-    mechanism: str = option("gated", "none, softmax, linear, gated, decayed, adaptive, keyed or named.")
+    mechanism: str = option("gated", f"{', '.join(PAPER_MECHANISMS)}, keyed or keyed-ridge.")
     encoder: str = option("gru", "gru, or lookahead: also backward within each sentence.")
     hidden_size: int = option(100, "Hidden size k.", min=1, max=_LARGEST_SIZE)
     embedding_size: int = option(100, "Embedding size.", min=1, max=_LARGEST_SIZE)
@@ -130,6 +127,20 @@ class RecallOptions:
             if not least <= value <= most:
                 raise OptionError.expected("lengths", f"numbers from {least} to {most}", str(value))
         whole_numbers("sizes", self.sizes)
+
+
+def mechanism_options(name: str) -> tuple[str, dict[str, Any]]:
+    """What `attar.nn.attention` takes: the mechanism of a name, and its options; a ridge's readouts need no scale.
+
+    >>> mechanism_options("keyed-ridge"), mechanism_options("adaptive-energy")
+    (('keyed', {'ridge': True}), ('adaptive', {'scale': 'sqrt', 'energy': True}))
+    """
+    kind, _, variant = name.partition("-")
+    if kind in ("none", "softmax"):
+        return kind, {}
+    if variant == "ridge":
+        return kind, {"ridge": True}
+    return kind, {"scale": "sqrt"} | ({"energy": bool(variant)} if kind == "adaptive" else {})
 
 
 def whole_numbers(what: str, text: str) -> list[int]:

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from attar.errors import OptionError, writing_to
 from attar.nn.mechanisms import attention
 from attar.paper.compare import STYLES, load_pyplot
-from attar.paper.options import MERGED_PAIRS, RARE_PAIRS, RecallOptions, whole_numbers
+from attar.paper.options import MERGED_PAIRS, RARE_PAIRS, RecallOptions, mechanism_options, whole_numbers
 from attar.progress import Progress, ignore_progress
 
 # Pairs per training step, and documents per measurement.
-_STEP_PAIRS = 2_048
+STEP_PAIRS = 2_048
 _MEASURED = 64
 # Into how many parts a document of `MERGED_PAIRS` pairs is divided.
 PARTS = (4, 16, 64)
@@ -76,22 +76,17 @@ class Associator(nn.Module):
 
     def __init__(self, mechanism: str, size: int, vocabulary: int) -> None:
         super().__init__()
-        name, _, variant = mechanism.partition("-")
         self.keys, self.values = nn.Embedding(vocabulary, size), nn.Embedding(vocabulary, size)
         self.query = nn.Linear(size, size, bias=False)
         self.head = nn.Linear(size, vocabulary)
-        self.keyed = name == "keyed" or mechanism.endswith("delta")
-        self.state = None if self.keyed else nn.Linear(2 * size, size)
+        paired = mechanism.startswith("keyed") or mechanism.endswith("delta")
+        self.state = None if paired else nn.Linear(2 * size, size)
         self.mechanism: Any
         if mechanism.endswith("delta"):
             self.mechanism = DeltaRule(size, gated=mechanism == "gated-delta")
-        elif name in ("none", "softmax"):
-            self.mechanism = attention(name, size)
-        elif variant == "ridge":
-            self.mechanism = attention(name, size, ridge=True)
         else:
-            energy = {"energy": variant == "energy"} if name == "adaptive" else {}
-            self.mechanism = attention(name, size, scale="sqrt", **energy)
+            kind, options = mechanism_options(mechanism)
+            self.mechanism = attention(kind, size, **options)
 
     def read(self, keys: Int[Tensor, "B n"], values: Int[Tensor, "B n"]) -> Any:
         """The memories of documents, which can be added and subtracted where the mechanism allows it."""
@@ -179,7 +174,7 @@ def run_recall(options: RecallOptions, device: str, mechanism: str, size: int, s
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps + 1)
     for step in range(options.steps):
         length = lengths[step % len(lengths)]
-        sample = draw(options, max(4, _STEP_PAIRS // length), length, rng)
+        sample = draw(options, max(4, STEP_PAIRS // length), length, rng)
         scores = network.recall(sample.read(network), sample.keys)
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), sample.values.flatten())
         optimizer.zero_grad(set_to_none=True)

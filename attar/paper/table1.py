@@ -64,7 +64,7 @@ def make_methods(k: int, device: str) -> dict[str, Method]:
     weight, bias = torch.randn(k, k, device=device) / k**0.5, torch.randn(k, device=device)
 
     def encode_gated(hidden: Tensor) -> Tensor:
-        return ops.encode_gated(hidden[None], weight, bias)
+        return ops.encode(ops.gated(hidden[None], weight, bias))
 
     def linear(hidden: Tensor, queries: Tensor) -> Tensor:
         return (queries @ hidden.mT) @ hidden

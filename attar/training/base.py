@@ -9,11 +9,10 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from attar.errors import FormatError
-from attar.nn.relative import from_published_mpnet
-from attar.nn.transformer import from_published
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training.batches import CLS, PAD, SEP
+from attar.training.published import from_published, from_published_mpnet
 
 _MPNET_REMEDY = "give the folder of all-mpnet-base-v2"
 # BERT's special pieces under MPNet's names.

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
-from attar.nn.relative import RelativeTransformer
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
@@ -47,6 +46,7 @@ from attar.training.look import look_accuracy, look_loss, look_set
 from attar.training.losses import Loss, imitation_loss, new_quick, ridge_loss, student_loss
 from attar.training.options import QuestionOptions
 from attar.training.question_set import QuestionSet
+from attar.training.relative import RelativeTransformer
 from attar.training.run import Module, QuestionRun, Say, lock_folder, silent
 from attar.training.sentences import SentenceBatches
 from attar.training.stage import Row

@@ -25,6 +25,8 @@ ALONE = {
     "everyday_files": ("--kinds", "pdf", "--limit", "1"),
     "floods": ("--seconds", "0.5"),
     "fuzz": ("--examples", "20"),
+    "merged_paragraphs": (str(EVERYDAY), "--paragraphs", "4", "--draws", "1"),
+    "nested_keys": ("--seeds", "1", "--steps", "2"),
     "linear": ("--size", "20000", "--whole", "5000"),
     "ops": ("--quick",),
     "ops_gpu": ("--quick",),

@@ -55,6 +55,7 @@ COMMANDS: dict[str, list[tuple[str, str | None]]] = {
     "list": [("{S}", None)],
     "show": [("{S} story0", None)],
     "reread": [("{S} --reader {reader}", None)],
+    "watch": [("{S} stories --reader {reader}", "watch")],
     "serve": [("{S} --port 0", "server"), ("{S} --ray", "server")],
     "mcp": [("{S}", "mcp")],
     "export": [("{S} all.parquet", "parquet")],

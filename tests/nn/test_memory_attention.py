@@ -134,8 +134,6 @@ def test_mistakes_are_one_line():
         OptionError, match=r"^features: expected 'softplus', 'elu', 'relu' or None, got 'cube'$"
     ):
         MemoryAttention(6, 2, features="cube")
-    with pytest.raises(OptionError, match=r"^mechanism: expected one that reads states, got 'named'"):
-        MemoryAttention(6, 2, "named")
     with pytest.raises(OptionError, match=r"^option of 'linear': .* got span$"):
         MemoryAttention(6, 2, "linear", span=3.0)
     with pytest.raises(ShapeError, match=r"^source: expected \[B, n, 6\], got \[1, 2, 5\]$"):

@@ -186,6 +186,22 @@ def test_document_indices_may_be_int32_or_int16(dtype, device):
     assert torch.equal(bank.read(torch.tensor([2, 0], dtype=dtype)), bank.read(torch.tensor([2, 0])))
 
 
+def test_document_indices_may_be_a_list(device):
+    bank = bank_of(memories_for(3, 6, device))
+    assert torch.equal(bank.read([2, 0]), bank.read(torch.tensor([2, 0])))
+    bank.write([2], memories_for(1, 6, device))
+    with pytest.raises(OptionError, match="filled by indices"):
+        bank.write(["emma"], memories_for(1, 6, device))
+
+
+def test_a_bank_says_what_it_is_and_what_it_has():
+    bank = MemoryBank(3, 4, values=2, heads=2)
+    bank.write(["emma"], torch.zeros(1, 2, 2, 1))
+    assert repr(bank) == "MemoryBank(documents=3, size=4, values=2, heads=2, torch.bfloat16)"
+    assert "emma" in bank
+    assert "iliad" not in bank
+
+
 @pytest.mark.parametrize(
     ("dtype", "size", "nbytes"),
     [
@@ -242,10 +258,10 @@ MISTAKES = {
     ),
     "numbers with fractions": (
         lambda bank, q: bank.lookup(torch.tensor([0.0, 1.0]), q),
-        (ShapeError, r"documents: expected names, or a tensor of whole numbers \[D\]"),
+        (ShapeError, r"documents: expected names, or whole numbers \[D\]"),
     ),
-    "numbers in a list": (lambda bank, q: bank.lookup([0, 1], q), (ShapeError, r"got list")),
-    "a table of numbers": (lambda bank, q: bank.lookup(NUMBERS[None], q), (ShapeError, r"got \[1, 2\]")),
+    "names and numbers": (lambda bank, q: bank.lookup([0, "a"], q), (ShapeError, r"got list")),
+    "a table of numbers": (lambda bank, q: bank.lookup(NUMBERS[None], q), (ShapeError, r"int64 \[1, 2\]")),
     "a number alone": (lambda bank, q: bank.lookup(NUMBERS[0], q), (ShapeError, r"documents")),
     "a number alone, written": (
         lambda bank, q: bank.write(NUMBERS[0], torch.zeros(1, 5, 5)),
@@ -269,7 +285,7 @@ MISTAKES = {
     ),
     "a mask in place of numbers": (
         lambda bank, q: bank.lookup(torch.tensor([True, False]), q),
-        (ShapeError, r"documents: expected names, or a tensor of whole numbers"),
+        (ShapeError, r"documents: expected names, or whole numbers"),
     ),
     "queries of another size": (
         lambda bank, q: bank.lookup(NUMBERS, q[:, :4]),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attar.errors import AttarError, DeviceError, DtypeError, OptionError, ShapeError
-from attar.ops.gram import encode, encode_gated
+from attar.ops.gram import encode
 from attar.ops.lookups import lookup, softmax_lookup
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
@@ -61,16 +61,6 @@ MISTAKES = {
         lambda: encode(F, backend="cuda"),
         OptionError,
         ["backend", "reference", "'cuda'"],
-    ),
-    "a gate's weight of another size": (
-        lambda: encode_gated(F, torch.zeros(4, 4), torch.zeros(3)),
-        ShapeError,
-        ["weight", "[3, 3]", "[4, 4]"],
-    ),
-    "a gate's bias of another size": (
-        lambda: encode_gated(F, torch.zeros(3, 3), torch.zeros(4)),
-        ShapeError,
-        ["bias", "[3]", "[4]"],
     ),
     "states of other documents": (
         lambda: encode_adaptive(torch.zeros(2, 4, 3), F, CELL),

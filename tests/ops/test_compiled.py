@@ -37,11 +37,12 @@ def read(f, alpha, queries, lengths):
 
 
 def read_gated(f, alpha, queries, lengths):
-    from attar.ops.gram import encode_gated
+    from attar.ops.gram import encode
     from attar.ops.lookups import lookup
+    from attar.ops.reference import gated
 
     gate = torch.eye(f.shape[2])
-    return lookup(encode_gated(f, gate, gate[0], beta=alpha, lengths=lengths), queries)
+    return lookup(encode(gated(f, gate, gate[0]), beta=alpha, lengths=lengths), queries)
 
 
 def ask_softmax(f, alpha, queries, lengths):

@@ -12,7 +12,7 @@ from attar.paper.words import FIRST_ENTITY, PLACEHOLDER
 ENTITIES = 6
 WORDS = 20
 LENGTHS = [9, 4, 7]
-MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "named")
+MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "keyed-ridge")
 every_network = pytest.mark.parametrize("mechanism", MECHANISMS)
 every_encoder = pytest.mark.parametrize("encoder", ["gru", "lookahead"])
 

@@ -62,7 +62,7 @@ def test_the_network_has_the_weights_of_the_best_epoch(options: MakeOptions) -> 
 def test_the_loss_falls(options: MakeOptions, make_set: MakeSet) -> None:
     sizes = {"hidden_size": 16, "embedding_size": 16, "epochs": 10, "lr": 0.02}
     data = str(make_set(drawn=False, training=48, validation=4))
-    learning = options(data=data, mechanism="named", encoder="lookahead", **sizes)
+    learning = options(data=data, mechanism="keyed", encoder="lookahead", **sizes)
     losses = [row["loss"] for row in history(learning)]
     assert losses[-1] < 0.93 * losses[0]
 
@@ -84,7 +84,7 @@ def test_answers_that_are_no_candidates_are_wrong_and_have_no_loss(
                 write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
             write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
             write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
-    spoilt = options(data=str(tmp_path), mechanism="named", lr=0.05, epochs=20)
+    spoilt = options(data=str(tmp_path), mechanism="keyed", lr=0.05, epochs=20)
     last = history(spoilt)[-1]
     assert last["validation_accuracy"] == accuracy
     assert last["validation_loss"] < 0.1

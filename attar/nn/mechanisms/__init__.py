@@ -1,4 +1,4 @@
-"""One class per mechanism with one interface: encode, extend, lookup, merge, subtract.
+"""One class per mechanism with one interface: encode, extend, lookup; memories are added and subtracted.
 
 | name     | written per token        | memory | forgets                       |
 |----------|--------------------------|--------|-------------------------------|
@@ -9,13 +9,8 @@
 | decayed  | f fᵀ                     | k × k  | by gates α(h), β(h)           |
 | adaptive | f fᵀ                     | k × k  | by gates α(h, C f), β(h, C f) |
 
-Two write more than states, for answers copied from the text. They encode with `values=` or `names=`:
-
-| name     | written                                           | memory      | forgets |
-|----------|---------------------------------------------------|-------------|---------|
-| keyed    | per token key xᵀ, key = σ(W h + b) ⊙ (V h)        | k × d       | nothing |
-|          | with `ridge`, key keyᵀ as well                    | k × (d + k) | nothing |
-| named    | per token its key, to the vector of the name      | names × k   | nothing |
+keyed encodes with `values=` x: it writes key xᵀ per token, key = σ(W h + b) ⊙ (V h), a memory k × d; with `ridge`
+key keyᵀ as well, k × (d + k). It forgets nothing.
 """
 
 import inspect
@@ -25,7 +20,7 @@ from attar.errors import OptionError
 from attar.nn.mechanisms.adaptive import AdaptiveAttention
 from attar.nn.mechanisms.base import Mechanism
 from attar.nn.mechanisms.baselines import NoAttention, SoftmaxAttention
-from attar.nn.mechanisms.keyed import KeyedAttention, NamedAttention
+from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.nn.mechanisms.linear import DecayedAttention, GatedAttention, LinearAttention
 
 _CLASSES: dict[str, type[Mechanism]] = {
@@ -38,19 +33,12 @@ _CLASSES: dict[str, type[Mechanism]] = {
         DecayedAttention,
         AdaptiveAttention,
         KeyedAttention,
-        NamedAttention,
     )
 }
-# Those that write per token for the names of a cloze question.
-COPY_MECHANISMS = (KeyedAttention.name, NamedAttention.name)
-# Those that read only states, so that one can replace another.
-MECHANISMS = tuple(name for name in _CLASSES if name not in COPY_MECHANISMS)
 
 
 @overload
 def attention(name: Literal["keyed"], size: int, heads: int = 1, **options: Any) -> KeyedAttention: ...
-@overload
-def attention(name: Literal["named"], size: int, heads: int = 1, **options: Any) -> NamedAttention: ...
 @overload
 def attention(name: str, size: int, heads: int = 1, **options: Any) -> Mechanism: ...
 def attention(name: str, size: int, heads: int = 1, **options: Any) -> Mechanism:
@@ -58,10 +46,6 @@ def attention(name: str, size: int, heads: int = 1, **options: Any) -> Mechanism
 
     >>> attention("linear", 100, scale="sqrt")
     LinearAttention(size=100, scale='sqrt')
-    >>> MECHANISMS
-    ('none', 'softmax', 'linear', 'gated', 'decayed', 'adaptive')
-    >>> COPY_MECHANISMS
-    ('keyed', 'named')
     """
     if name not in _CLASSES:
         raise OptionError.expected("mechanism", "one of " + ", ".join(_CLASSES), repr(name))

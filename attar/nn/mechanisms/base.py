@@ -1,4 +1,4 @@
-"""The common interface of all mechanisms: encode, extend, lookup, merge, subtract."""
+"""The common interface of all mechanisms: encode, extend, lookup."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NamedTuple
@@ -9,20 +9,8 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.memories import Memories as Memories
+from attar.ops import checks
 from attar.ops.along import lookup_along
-from attar.ops.checks import (
-    Backend,
-    Device,
-    Dtype,
-    Lengths,
-    check_backend,
-    check_device,
-    check_floats,
-    check_shape,
-    length_mask,
-    shape_of,
-    token_counts,
-)
 from attar.ops.gram import encode, neutral_in_padding
 from attar.ops.lookups import lookup
 
@@ -52,7 +40,9 @@ class Mechanism(nn.Module, ABC):
 
     name: str
 
-    def __init__(self, size: int, *, heads: int = 1, device: Device = None, dtype: Dtype = None) -> None:
+    def __init__(
+        self, size: int, *, heads: int = 1, device: checks.Device = None, dtype: checks.Dtype = None
+    ) -> None:
         super().__init__()
         check_size("size", size)
         check_size("heads", heads)
@@ -64,37 +54,23 @@ class Mechanism(nn.Module, ABC):
         """Initialise all parameters again, as when the module was made."""
 
     @abstractmethod
-    def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
+    def encode(self, hidden: States, lengths: checks.Lengths = None) -> Memories:
         """The memories of documents; what follows a document's length is ignored."""
 
     @abstractmethod
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
+    def extend(self, memories: Memories, hidden: States, lengths: checks.Lengths = None) -> Memories:
         """The memories after more tokens: the same as encoding the old and the new tokens at once."""
 
     @abstractmethod
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The readout of every query, in the queries' dtype."""
 
-    def merge(self, earlier: Memories, later: Memories) -> Memories:
-        """The memories of two texts that were read separately, as if they had been read as one: `earlier + later`."""
-        self.check_own(earlier)
-        return earlier + later
-
-    def subtract(self, whole: Memories, part: Memories) -> Memories:
-        """The memories without a text that they contain, as if it had never been read: `whole - part`."""
-        self.check_own(whole)
-        return whole - part
-
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
         """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
         raise OptionError.expected("matrices", "a mechanism whose memory is a matrix", repr(self.name))
 
     def forward(
-        self,
-        hidden: States,
-        queries: Float[Tensor, "B m q"],
-        lengths: Lengths = None,
-        **inputs: Any,
+        self, hidden: States, queries: Float[Tensor, "B m q"], lengths: checks.Lengths = None, **inputs: Any
     ) -> Float[Tensor, "B m d"]:
         """Encode documents and look up queries, as a training step does; `inputs` are those of `encode`."""
         return self.lookup(self.encode(hidden, lengths, **inputs), queries)
@@ -111,15 +87,15 @@ class Mechanism(nn.Module, ABC):
         if memories.mechanism != self.name:
             raise OptionError.expected("memories", f"those of {self.name!r}", repr(memories.mechanism))
 
-    def count_tokens(self, hidden: States, lengths: Lengths) -> Int[Tensor, " B"]:
+    def count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
-        check_floats("hidden", hidden, "B n k")
+        checks.check_floats("hidden", hidden, "B n k")
         batch, n, k = hidden.shape
         if k != self.size:
-            raise ShapeError.expected("hidden", f"[B, n, {self.size}]", shape_of(hidden))
+            raise ShapeError.expected("hidden", f"[B, n, {self.size}]", checks.shape_of(hidden))
         if lengths is None:
             return hidden.new_full((batch,), n, dtype=torch.int64)
-        return token_counts(lengths, hidden)
+        return checks.token_counts(lengths, hidden)
 
     def split(self, states: Float[Tensor, "B n size"]) -> Float[Tensor, "Bh n part"]:
         """Heads as documents of their own: `[B, n, size]` to `[B · heads, n, size / heads]`."""
@@ -158,8 +134,8 @@ def blank(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
 
 def add_tokens(earlier: Memories, read: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
     """The number of tokens per document after more were read; another number of documents is refused."""
-    check_shape("memories.tokens", earlier.tokens, tuple(read.shape), "one memory per document")
-    check_device("memories.tokens", earlier.tokens, read)
+    checks.check_shape("memories.tokens", earlier.tokens, tuple(read.shape), "one memory per document")
+    checks.check_device("memories.tokens", earlier.tokens, read)
     return earlier.tokens + read
 
 
@@ -187,28 +163,30 @@ class MatrixMechanism(Mechanism):
         *,
         heads: int = 1,
         scale: Scale = None,
-        backend: Backend = "auto",
-        device: Device = None,
-        dtype: Dtype = None,
+        backend: checks.Backend = "auto",
+        device: checks.Device = None,
+        dtype: checks.Dtype = None,
     ) -> None:
         super().__init__(size, heads=heads, device=device, dtype=dtype)
         if scale not in (None, "sqrt", "mean"):
             raise OptionError.expected("scale", "None, 'sqrt' or 'mean'", repr(scale))
-        check_backend(backend)
+        checks.check_backend(backend)
         self.scale: Scale = scale
-        self.backend: Backend = backend
+        self.backend: checks.Backend = backend
 
-    def encode(self, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
+    def encode(self, hidden: States, lengths: checks.Lengths = None, **inputs: Any) -> Memories:
         """C of each document; `inputs` are what else the mechanism writes."""
         return self._read(None, hidden, lengths, inputs)
 
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None, **inputs: Any) -> Memories:
+    def extend(
+        self, memories: Memories, hidden: States, lengths: checks.Lengths = None, **inputs: Any
+    ) -> Memories:
         """C of each document after more tokens."""
         self.check_own(memories)
         return self._read(memories, hidden, lengths, inputs)
 
     def _read(
-        self, earlier: Memories | None, hidden: States, lengths: Lengths, inputs: dict[str, Any]
+        self, earlier: Memories | None, hidden: States, lengths: checks.Lengths, inputs: dict[str, Any]
     ) -> Memories:
         tokens, initial = self.count_tokens(hidden, lengths), None
         counts = None if lengths is None else tokens
@@ -241,7 +219,7 @@ class MatrixMechanism(Mechanism):
         self,
         hidden: States,
         queries: States,
-        lengths: Lengths = None,
+        lengths: checks.Lengths = None,
         *,
         cu_seqlens: Int[Tensor, " S"] | None = None,
         memories: Memories | None = None,
@@ -253,14 +231,16 @@ class MatrixMechanism(Mechanism):
         Packed sequences are one row `[1, T, size]`, with `cu_seqlens` as the places where they start and end.
         """
         tokens = self.count_tokens(hidden, lengths)
-        check_floats("queries", queries, "B n k")
-        check_shape("queries", queries, tuple(hidden.shape), "one query per token")
-        mask, initial = length_mask(lengths, hidden), None
+        checks.check_floats("queries", queries, "B n k")
+        checks.check_shape("queries", queries, tuple(hidden.shape), "one query per token")
+        mask, initial = checks.length_mask(lengths, hidden), None
         written = self.written(blank(hidden, mask), mask, **inputs)
         before = torch.zeros_like(tokens)
         if memories is not None:
             self.check_own(memories)
-            check_shape("memories.tokens", memories.tokens, tuple(tokens.shape), "one memory per document")
+            checks.check_shape(
+                "memories.tokens", memories.tokens, tuple(tokens.shape), "one memory per document"
+            )
             before = memories.tokens
             initial = memories.state if self.heads == 1 else fold(memories.state)
         readouts = lookup_along(
@@ -283,7 +263,7 @@ class MatrixMechanism(Mechanism):
     def write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
         """C of documents, and ∏ α where there is decay, given states, lengths and the C to continue from, or None."""
         hidden, lengths, initial = args
-        mask = length_mask(lengths, hidden)
+        mask = checks.length_mask(lengths, hidden)
         written = self.written(blank(hidden, mask), mask, **inputs)
         counts = None if lengths is None else self.per_head(lengths)
         gates = {"alpha": written.alpha, "beta": written.beta}
@@ -299,7 +279,7 @@ class MatrixMechanism(Mechanism):
         """∏ α over the tokens of each document."""
         if alpha is None:
             return None
-        mask = length_mask(lengths, alpha[:, :, None])
+        mask = checks.length_mask(lengths, alpha[:, :, None])
         gates = neutral_in_padding(alpha, None, mask, alpha.dtype)[0]
         return None if gates is None else gates.prod(1)
 
@@ -307,8 +287,8 @@ class MatrixMechanism(Mechanism):
         self, state: Float[Tensor, "B ..."], tokens: Int[Tensor, " B"], queries: Queries
     ) -> Float[Tensor, "B m d"]:
         """The product of each document's matrix with its queries, divided by the scale."""
-        check_floats("queries", queries, "B m k")
-        check_shape(
+        checks.check_floats("queries", queries, "B m k")
+        checks.check_shape(
             "queries", queries, (len(tokens), queries.shape[1], self.size), "one row of queries per memory"
         )
         matrix = state if self.heads == 1 else fold(state)

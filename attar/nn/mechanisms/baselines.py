@@ -29,7 +29,8 @@ class NoAttention(Mechanism):
 
     def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The new last state, or the old one where there is no new token."""
-        return self.merge(memories, self.encode(hidden, lengths))
+        self.check_own(memories)
+        return memories + self.encode(hidden, lengths)
 
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The last state, for any query."""
@@ -57,7 +58,8 @@ class SoftmaxAttention(Mechanism):
 
     def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
         """The old states followed by the new ones."""
-        return self.merge(memories, self.encode(hidden, lengths))
+        self.check_own(memories)
+        return memories + self.encode(hidden, lengths)
 
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The average of the states of each head, weighted by softmax(H q)."""

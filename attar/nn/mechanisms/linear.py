@@ -10,19 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError
-from attar.nn.mechanisms.base import (
-    Decays,
-    Gates,
-    Mask,
-    Matrices,
-    MatrixMechanism,
-    Scale,
-    States,
-    Written,
-    blank,
-)
-from attar.ops.checks import Backend, Device, Dtype, accumulation_dtype, length_mask
-from attar.ops.gram import encode, encode_gated
+from attar.nn.mechanisms.base import Gates, Mask, Matrices, MatrixMechanism, Scale, States, Written
+from attar.ops.checks import Backend, Device, Dtype, accumulation_dtype
+from attar.ops.gram import encode
 from attar.ops.reference import gated
 
 
@@ -93,23 +83,6 @@ class GatedAttention(MatrixMechanism):
     def gates(self, hidden: States) -> tuple[Gates, Gates]:
         """α and β of each token and head: 1."""
         return None, None
-
-    def write(
-        self, hidden: States, lengths: Int[Tensor, " B"] | None, initial: Matrices | None
-    ) -> tuple[Matrices, Decays]:
-        """Σ w f fᵀ; with one head, kernels compute f on the chip."""
-        if self.heads > 1:
-            return super().write(hidden, lengths, initial)
-        alpha, beta = self.gates(blank(hidden, length_mask(lengths, hidden)))
-        memory = encode_gated(
-            *(hidden, self.gate.weight, self.gate.bias),
-            alpha=alpha,
-            beta=beta,
-            lengths=lengths,
-            initial=initial,
-            backend=self.backend,
-        )
-        return memory, self.decay(alpha, lengths)
 
 
 class DecayedAttention(GatedAttention):

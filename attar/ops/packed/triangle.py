@@ -16,14 +16,7 @@ from jaxtyping import Float, Int, Int8
 from torch import Tensor
 
 from attar.errors import DtypeError, ShapeError
-from attar.ops.checks import (
-    accumulation_dtype,
-    check_device,
-    check_real,
-    check_shape,
-    check_symmetric,
-    shape_of,
-)
+from attar.ops import checks
 
 LEVELS = 127
 # float16 is not among them: its scale would overflow at a C_ii of 4e9.
@@ -36,10 +29,10 @@ def pack(memory: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch p"]:
     >>> pack(torch.tensor([[1.0, 2.0], [2.0, 5.0]])).tolist()
     [1.0, 2.0, 5.0]
     """
-    check_real("memory", memory)
+    checks.check_real("memory", memory)
     if memory.ndim < 2 or memory.shape[-1] != memory.shape[-2] or memory.shape[-1] == 0:
-        raise ShapeError.expected("memory", "[..., k, k] with k ≥ 1", shape_of(memory))
-    check_symmetric("memory", memory, "keep a memory of keys and values in full")
+        raise ShapeError.expected("memory", "[..., k, k] with k ≥ 1", checks.shape_of(memory))
+    checks.check_symmetric("memory", memory, "keep a memory of keys and values in full")
     lower, _ = _indices(memory.shape[-1], memory.device)
     # index_select takes 1.3 ns per value here; indexing with rows and columns takes 4.
     return memory.flatten(-2).index_select(-1, lower)
@@ -51,9 +44,9 @@ def unpack(packed: Float[Tensor, "*batch p"]) -> Float[Tensor, "*batch k k"]:
     >>> unpack(torch.tensor([1.0, 2.0, 5.0])).tolist()
     [[1.0, 2.0], [2.0, 5.0]]
     """
-    check_real("packed", packed)
+    checks.check_real("packed", packed)
     if packed.ndim < 1:
-        raise ShapeError.expected("packed", "[..., k(k+1)/2]", shape_of(packed))
+        raise ShapeError.expected("packed", "[..., k(k+1)/2]", checks.shape_of(packed))
     k = _matrix_size(packed.shape[-1])
     _, whole = _indices(k, packed.device)
     return packed.index_select(-1, whole).view(*packed.shape[:-1], k, k)
@@ -111,10 +104,10 @@ def quantize(
     >>> values.tolist(), scales.tolist()
     ([127, 64, 127], [2.0, 3.0])
     """
-    check_real("packed", packed)
+    checks.check_real("packed", packed)
     if scale_dtype not in SCALE_DTYPES:
         raise DtypeError.expected("scale_dtype", " or ".join(map(str, SCALE_DTYPES)), str(scale_dtype))
-    C = packed.detach().to(accumulation_dtype(packed.dtype))
+    C = packed.detach().to(checks.accumulation_dtype(packed.dtype))
     scales = _row_scales(C, scale_dtype)
     unit = _level_size(scales.to(C.dtype))
     values = torch.where(unit > 0, C / unit, 0).round().clamp(-LEVELS, LEVELS)
@@ -129,12 +122,12 @@ def dequantize(
     >>> dequantize(torch.tensor([127, 0, 127], dtype=torch.int8), torch.tensor([2.0, 3.0])).tolist()
     [4.0, 0.0, 9.0]
     """
-    check_real("scales", scales)
+    checks.check_real("scales", scales)
     if values.dtype != torch.int8:
         raise DtypeError.expected("values", "int8", str(values.dtype))
-    check_shape("scales", scales, (*values.shape[:-1], _matrix_size(values.shape[-1], "values")))
-    check_device("scales", scales, values)
-    summed = torch.promote_types(accumulation_dtype(scales.dtype), accumulation_dtype(dtype))
+    checks.check_shape("scales", scales, (*values.shape[:-1], _matrix_size(values.shape[-1], "values")))
+    checks.check_device("scales", scales, values)
+    summed = torch.promote_types(checks.accumulation_dtype(scales.dtype), checks.accumulation_dtype(dtype))
     return (values * _level_size(scales.to(summed))).to(dtype)
 
 

@@ -1,6 +1,6 @@
 """The cumulative products and sums of gates in `attar.ops.gram`, in one launch each.
 
-Gain: 1.36 to 1.52 times for a training step of `encode_gated` with α and β, whose time is mostly launches (H200).
+Gain: 1.36 to 1.52 times for a training step of `encode` with α and β, whose time is mostly launches (H200).
 """
 
 import torch

@@ -1,8 +1,6 @@
 """The weighted Gram product on a GPU: C = α̂ C₀ + Fᵀ diag(w) F in one pass over F, and its gradient in another.
 
-The gated form reads h and computes f = σ(W h + b) ⊙ h on the chip, forward and backward, so that f is not written to
-memory; for larger k (`largest_gated`), f is computed by torch. Sums are float32. Memories that are differentiated
-twice need backend="torch".
+Sums are float32. Memories that are differentiated twice need backend="torch".
 """
 
 from typing import Any
@@ -14,50 +12,33 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attar.ops.gram import blank_gates, neutral_in_padding, times
-from attar.ops.reference import gated
 from attar.ops.triton import LARGEST_ON_CHIP, Maybe, alignment, contiguous_rows, kernel_lengths, precision_for
 from attar.ops.triton.gates import decay_after, energy_before
 
 # Programs that keep every multiprocessor of a large GPU busy; documents are split until there are as many.
 ENOUGH_PROGRAMS = 512
-ROWS, ROWS_GATED = 64, 32
+ROWS = 64
 
 
-def encode(
-    x: Tensor,
-    alpha: Maybe,
-    beta: Maybe,
-    mask: Maybe,
-    initial: Maybe,
-    weight: Maybe = None,
-    bias: Maybe = None,
-) -> Tensor:
-    """The memory of each document, of x = f, or of x = h and its gate's W and b."""
-    if weight is not None and bias is not None and x.shape[2] > largest_gated(x.dtype):
-        # Padding must not meet the gate where gradients are computed: 0 · NaN would reach those of W and b.
-        if mask is not None and torch.is_grad_enabled():
-            x = x.masked_fill(~mask[:, :, None], 0)
-        with torch.autocast(x.device.type, enabled=False):
-            x, weight, bias = gated(x, weight, bias), None, None
+def encode(f: Tensor, alpha: Maybe, beta: Maybe, mask: Maybe, initial: Maybe) -> Tensor:
+    """The memory of each document."""
     alpha, beta = neutral_in_padding(alpha, beta, mask, torch.float32)
-    beta, bias = (None if each is None else each.contiguous() for each in (beta, bias))
+    beta = None if beta is None else beta.contiguous()
     initial = None if initial is None else initial.float()
-    with torch.autocast(x.device.type, enabled=False):
-        memory: Tensor = FusedGram.apply(x, weight, bias, alpha, beta, initial, mask)
+    with torch.autocast(f.device.type, enabled=False):
+        memory: Tensor = FusedGram.apply(f, alpha, beta, initial, mask)
         return memory
 
 
 class FusedGram(torch.autograd.Function):
-    """As `attar.ops.gram.WeightedGram`, with x = f, or x = h and the gate's W and b."""
+    """As `attar.ops.gram.WeightedGram`."""
 
     @staticmethod
-    def forward(
-        x: Tensor, weight: Maybe, bias: Maybe, alpha: Maybe, beta: Maybe, initial: Maybe, mask: Maybe
-    ) -> Tensor:
+    def forward(f: Tensor, alpha: Maybe, beta: Maybe, initial: Maybe, mask: Maybe) -> Tensor:
         """C of each document."""
         after, kept = (None, None) if alpha is None else decay_after(alpha)
         decayed = initial if initial is None or kept is None else initial * kept[:, None, None]
-        return _gram(x, weight, bias, times(after, beta), kernel_lengths(mask), decayed)
+        return _gram(f, times(after, beta), kernel_lengths(mask), decayed)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -67,51 +48,49 @@ class FusedGram(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of `attar.ops.gram`, and through the gate those of W and b."""
-        x, weight, bias, alpha, beta, initial, mask = ctx.saved_tensors
+        """The gradients of `attar.ops.gram`."""
+        f, alpha, beta, initial, mask = ctx.saved_tensors
         after, kept = (None, None) if alpha is None else decay_after(alpha)
-        wants = ctx.needs_input_grad
-        want_energy = wants[3] or wants[4]
-        grad_x, grad_weight, grad_bias, energy = _gram_gradient(
-            x, weight, bias, times(after, beta), kernel_lengths(mask), G, want_energy
+        _, want_alpha, want_beta, want_initial, _ = ctx.needs_input_grad
+        grad_f, energy = _gram_gradient(
+            f, times(after, beta), kernel_lengths(mask), G, want_alpha or want_beta
         )
         grad_alpha = grad_beta = grad_initial = None
         if energy is not None:
             energy = blank_gates(energy, mask)
-            grad_beta = times(after, energy) if wants[4] else None
-            if wants[3]:
+            grad_beta = times(after, energy) if want_beta else None
+            if want_alpha:
                 written = energy if beta is None else beta * energy
                 first = G.new_zeros(len(G)) if initial is None else (G * initial).sum((1, 2))
                 grad_alpha = times(after, energy_before(alpha, written, first))
-        if wants[5]:
+        if want_initial:
             grad_initial = G if kept is None else G * kept[:, None, None]
-        return grad_x, grad_weight, grad_bias, grad_alpha, grad_beta, grad_initial, None
+        return grad_f, grad_alpha, grad_beta, grad_initial, None
 
 
-def _gram(x: Tensor, weight: Maybe, bias: Maybe, weights: Maybe, lengths: Maybe, initial: Maybe) -> Tensor:
+def _gram(x: Tensor, weights: Maybe, lengths: Maybe, initial: Maybe) -> Tensor:
     """Fᵀ diag(w) F + C₀ for each document."""
     x = contiguous_rows(x)
     batch, n, k = x.shape
     if batch == 0 or n == 0:
         return x.new_zeros(batch, k, k, dtype=torch.float32) if initial is None else initial.clone()
-    if weight is None and precision_for(x.dtype) == "tf32x3":
+    if precision_for(x.dtype) == "tf32x3":
         return _exact_gram(x, weights, lengths, initial)
     tile = _tile(k)
     across = triton.cdiv(k, tile)
     tiles = across * (across + 1) // 2
-    rows, splits, per_split = _split(n, batch * tiles, weight is not None)
+    splits, per_split = _split(n, batch * tiles)
     aligned = alignment(k, x.stride(0), x.stride(1))
     sums = x.new_empty(splits, batch, k, k, dtype=torch.float32)
     initial = None if initial is None else initial.contiguous()
     gram_kernel[(batch, splits, tiles)](
-        *(x, _weight_like(weight, x), bias, weights, lengths, initial, sums),
+        *(x, weights, lengths, initial, sums),
         *(x.stride(0) // aligned, x.stride(1) // aligned, n, k // aligned, per_split, batch),
-        GATED=weight is not None,
         WEIGHTED=weights is not None,
         RAGGED=lengths is not None,
         INITIAL=initial is not None,
         ONE_TILE=tiles == 1,
-        ROWS=rows,
+        ROWS=ROWS,
         TILE=tile,
         ALIGNED=aligned,
         PRECISION=precision_for(x.dtype),
@@ -121,36 +100,15 @@ def _gram(x: Tensor, weight: Maybe, bias: Maybe, weights: Maybe, lengths: Maybe,
     return sums[0] if splits == 1 else sums.sum(0)
 
 
-def largest_gated(dtype: torch.dtype) -> int:
-    """The largest k whose W fits on the chip together with the gradient's sums.
-
-    At 128 the gradient of float32 states would need 240 KB of shared memory (460 in three tf32 products); an
-    H100 or H200 has 227.
-
-    >>> largest_gated(torch.bfloat16), largest_gated(torch.float32)
-    (128, 64)
-    """
-    return LARGEST_ON_CHIP if dtype.itemsize == 2 else LARGEST_ON_CHIP // 2
-
-
 def _tile(k: int) -> int:
     """The columns of a tile."""
     return min(LARGEST_ON_CHIP, max(16, int(triton.next_power_of_2(k))))
 
 
-def _split(n: int, programs: int, gated: bool) -> tuple[int, int, int]:
-    """The rows that a program reads at a time, the parts that n tokens are split into, and the tokens per part."""
-    rows = ROWS_GATED if gated else ROWS
-    splits = max(1, min(triton.cdiv(n, 4 * rows), ENOUGH_PROGRAMS // programs))
-    return rows, splits, triton.cdiv(triton.cdiv(n, splits), rows) * rows
-
-
-def _launch_options(x: Tensor, gated: bool, one_tile: bool) -> dict[str, int]:
-    """Warps, and pipeline stages: as many as the shared memory of an H100 or H200 holds."""
-    # With more than one tile, tiles of G and of its transpose, in float32, are loaded in the innermost loop.
-    if x.element_size() == 4 or not one_tile:
-        return {"num_warps": 8, "num_stages": 2 if one_tile and not gated else 1}
-    return {"num_warps": 4, "num_stages": 2} if gated else {"num_warps": 8, "num_stages": 3}
+def _split(n: int, programs: int) -> tuple[int, int]:
+    """The parts that n tokens are split into, and the tokens per part."""
+    splits = max(1, min(triton.cdiv(n, 4 * ROWS), ENOUGH_PROGRAMS // programs))
+    return splits, triton.cdiv(triton.cdiv(n, splits), ROWS) * ROWS
 
 
 def _exact_gram(x: Tensor, weights: Maybe, lengths: Maybe, initial: Maybe) -> Tensor:
@@ -163,52 +121,44 @@ def _exact_gram(x: Tensor, weights: Maybe, lengths: Maybe, initial: Maybe) -> Te
 
 
 def _gram_gradient(
-    x: Tensor, weight: Maybe, bias: Maybe, weights: Maybe, lengths: Maybe, G: Tensor, want_energy: bool
-) -> tuple[Tensor, Maybe, Maybe, Maybe]:
-    """∂x, ∂W, ∂b and the energies f_tᵀ G f_t, in one pass over x."""
+    x: Tensor, weights: Maybe, lengths: Maybe, G: Tensor, want_energy: bool
+) -> tuple[Tensor, Maybe]:
+    """∂x and the energies f_tᵀ G f_t, in one pass over x."""
     x = contiguous_rows(x)
     batch, n, k = x.shape
     energy = x.new_zeros(batch, n, dtype=torch.float32) if want_energy else None
     grad = x.new_zeros(x.shape) if lengths is not None else x.new_empty(x.shape)
     if batch == 0 or n == 0:
-        no_weight, no_bias = (None if p is None else torch.zeros_like(p) for p in (weight, bias))
-        return grad, no_weight, no_bias, energy
-    tile, gated = _tile(k), weight is not None
-    rows, splits, per_split = _split(n, batch, gated)
+        return grad, energy
+    tile = _tile(k)
+    splits, per_split = _split(n, batch)
     aligned = alignment(k, x.stride(0), x.stride(1))
-    grad_weight = x.new_empty(batch, splits, k, k, dtype=torch.float32) if gated else None
-    grad_bias = x.new_empty(batch, splits, k, dtype=torch.float32) if gated else None
+    # As many stages as the shared memory of an H100 or H200 holds: with more than one tile, tiles of G and of its
+    # transpose, in float32, are loaded in the innermost loop.
+    stages = 1 if k > tile else 2 if x.element_size() == 4 else 3
     gradient_kernel[(batch, splits)](
-        *(x, _weight_like(weight, x), bias, weights, lengths, G.contiguous()),
-        *(grad, grad_weight, grad_bias, energy),
+        *(x, weights, lengths, G.contiguous(), grad, energy),
         *(x.stride(0) // aligned, x.stride(1) // aligned, n, k // aligned, per_split),
-        GATED=gated,
         WEIGHTED=weights is not None,
         RAGGED=lengths is not None,
         ENERGY=want_energy,
         ONE_TILE=k <= tile,
-        ROWS=rows,
+        ROWS=ROWS,
         TILE=tile,
         ALIGNED=aligned,
         PRECISION=precision_for(x.dtype),
-        **_launch_options(x, gated, k <= tile),
+        num_warps=8,
+        num_stages=stages,
     )
-    if weight is None or bias is None or grad_weight is None or grad_bias is None:
-        return grad, None, None, energy
-    return grad, grad_weight.sum((0, 1)).to(weight.dtype), grad_bias.sum((0, 1)).to(bias.dtype), energy
-
-
-def _weight_like(weight: Maybe, x: Tensor) -> Maybe:
-    """W in the dtype of the states."""
-    return None if weight is None else weight.to(x.dtype).contiguous()
+    return grad, energy
 
 
 # Batches have any length: kernels specialised to one would be compiled again for the next.
 @triton.jit(do_not_specialize=["n", "per_split"])
 def gram_kernel(
-    x, weight, bias, weights, lengths, initial, sums,
+    x, weights, lengths, initial, sums,
     stride_b, stride_n, n, k, per_split, batch,
-    GATED: tl.constexpr, WEIGHTED: tl.constexpr, RAGGED: tl.constexpr, INITIAL: tl.constexpr,
+    WEIGHTED: tl.constexpr, RAGGED: tl.constexpr, INITIAL: tl.constexpr,
     ONE_TILE: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One tile of one document's sum over one part of its tokens."""
@@ -222,16 +172,11 @@ def gram_kernel(
     end = tl.minimum(split * per_split + per_split, n)
     if RAGGED:
         end = tl.minimum(end, tl.load(lengths + b))
-    if GATED:
-        w_gate = tl.load(weight + i[None, :] * k + i[:, None], (i[None, :] < k) & (i[:, None] < k), 0.0)
-        b_gate = tl.load(bias + i, i < k, 0.0).to(tl.float32)
     total = tl.zeros([TILE, TILE], tl.float32)
     for start in tl.range(split * per_split, end, ROWS):
         t = start + tl.arange(0, ROWS)
         rows = x + b * stride_b + t[:, None].to(tl.int64) * stride_n
         left = tl.load(rows + i[None, :], (t[:, None] < end) & (i[None, :] < k), 0.0)
-        if GATED:
-            left = gate_tile(left, w_gate, b_gate, PRECISION)[0]
         right = left
         if not ONE_TILE:
             right = tl.load(rows + j[None, :], (t[:, None] < end) & (j[None, :] < k), 0.0)
@@ -257,12 +202,12 @@ def gram_kernel(
 # Batches have any length: kernels specialised to one would be compiled again for the next.
 @triton.jit(do_not_specialize=["n", "per_split"])
 def gradient_kernel(
-    x, weight, bias, weights, lengths, G, grad, grad_weight, grad_bias, energy,
+    x, weights, lengths, G, grad, energy,
     stride_b, stride_n, n, k, per_split,
-    GATED: tl.constexpr, WEIGHTED: tl.constexpr, RAGGED: tl.constexpr, ENERGY: tl.constexpr,
+    WEIGHTED: tl.constexpr, RAGGED: tl.constexpr, ENERGY: tl.constexpr,
     ONE_TILE: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, ALIGNED: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """∂x for one part of one document's tokens: ∂f_t = w_t (G + Gᵀ) f_t, and then through the gate."""
+    """∂x for one part of one document's tokens: ∂f_t = w_t (G + Gᵀ) f_t."""
     b, split = tl.program_id(0).to(tl.int64), tl.program_id(1)
     k, stride_b, stride_n = k * ALIGNED, stride_b * ALIGNED, stride_n * ALIGNED
     i = tl.arange(0, TILE)
@@ -276,11 +221,6 @@ def gradient_kernel(
     if ONE_TILE:
         s = tl.load(matrix + i[:, None] * k + i[None, :], square, 0.0)
         s = (s + tl.trans(s)).to(operand)
-    if GATED:
-        w_gate = tl.load(weight + i[None, :] * k + i[:, None], square, 0.0)
-        b_gate = tl.load(bias + i, i < k, 0.0).to(tl.float32)
-        sum_weight = tl.zeros([TILE, TILE], tl.float32)
-        sum_bias = tl.zeros([TILE], tl.float32)
     for start in tl.range(split * per_split, end, ROWS):
         t = start + tl.arange(0, ROWS)
         rows = x + b * stride_b + t[:, None].to(tl.int64) * stride_n
@@ -291,19 +231,10 @@ def gradient_kernel(
         found = tl.zeros([ROWS], tl.float32)
         if ONE_TILE:
             inside = (t[:, None] < end) & (i[None, :] < k)
-            states = tl.load(rows + i[None, :], inside, 0.0)
-            f = states
-            if GATED:
-                f, g = gate_tile(states, w_gate, b_gate, PRECISION)
+            f = tl.load(rows + i[None, :], inside, 0.0)
             y = tl.dot(f.to(s.dtype), s, input_precision=PRECISION)
             found = tl.sum(f.to(tl.float32) * y, 1) * 0.5
             y = y * w[:, None]
-            if GATED:
-                z = y * states.to(tl.float32) * g * (1 - g)
-                z_as = z.to(states.dtype)
-                y = tl.dot(z_as, tl.trans(w_gate), y * g, input_precision=PRECISION)
-                sum_weight = tl.dot(tl.trans(z_as), states, sum_weight, input_precision=PRECISION)
-                sum_bias += tl.sum(z, 0)
             tl.store(out + i[None, :], y.to(grad.dtype.element_ty), inside)
         else:
             for j0 in tl.range(0, k, TILE):
@@ -322,14 +253,3 @@ def gradient_kernel(
                 tl.store(out + j[None, :], (y * w[:, None]).to(grad.dtype.element_ty), inside)
         if ENERGY:
             tl.store(energy + b * n + t, found, t < end)
-    if GATED:
-        part = b * tl.num_programs(1) + split
-        tl.store(grad_weight + part * k * k + i[:, None] * k + i[None, :], sum_weight, square)
-        tl.store(grad_bias + part * k + i, sum_bias, i < k)
-
-
-@triton.jit
-def gate_tile(h, w_gate, b_gate, PRECISION: tl.constexpr):
-    """σ(W h + b) ⊙ h in the states' dtype, and the gate in float32; `w_gate` is W transposed."""
-    g = tl.sigmoid(tl.dot(h, w_gate, input_precision=PRECISION) + b_gate[None, :])
-    return (g * h.to(tl.float32)).to(h.dtype), g

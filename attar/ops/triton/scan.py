@@ -26,12 +26,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from attar.ops.reference import AffineGates
-from attar.ops.triton import (
-    Maybe,
-    contiguous_rows,
-    kernel_lengths,
-    precision_for,
-)
+from attar.ops.triton import Maybe, contiguous_rows, kernel_lengths, precision_for
 from attar.ops.triton.gates import decay_after
 from attar.ops.triton.scan_kernels import gradient_kernel, read_kernel, through_memory_kernel
 

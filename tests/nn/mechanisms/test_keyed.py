@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attar.errors import OptionError, ShapeError
-from attar.nn.mechanisms import COPY_MECHANISMS, attention
+from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.keyed import KeyedAttention
-from attar.ops import reference
+from tests.ops.plain_ridge import plain_ridge
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
 
@@ -96,7 +96,7 @@ def test_extending_at_any_split_equals_encoding_at_once(split):
 def test_merging_equals_encoding_at_once():
     module, hidden, values = trained(4), numbers(2, 7, 4), numbers(2, 7, 3)
     parts = [module.encode(hidden[:, s], values=values[:, s]) for s in (slice(0, 3), slice(3, 7))]
-    whole, merged = module.encode(hidden, values=values), module.merge(*parts)
+    whole, merged = module.encode(hidden, values=values), parts[0] + parts[1]
     assert torch.equal(merged.tokens, whole.tokens)
     torch.testing.assert_close(merged.state, whole.state)
 
@@ -151,7 +151,6 @@ def test_empty_dimensions_are_allowed(batch, n, m):
 
 
 def test_is_made_by_name():
-    assert "keyed" in COPY_MECHANISMS
     assert isinstance(attention("keyed", 3), KeyedAttention)
     assert attention("keyed", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
     assert "(\n  size=3, scale='sqrt'\n" in repr(attention("keyed", 3, scale="sqrt"))
@@ -170,7 +169,7 @@ def test_invalid_arguments_are_refused():
     with pytest.raises(ShapeError, match=r"memories.state: expected \[2, 4, 2\], got \[2, 4, 3\]"):
         module.extend(memories, hidden, values=values[:, :, :2])
     with pytest.raises(ShapeError, match=r"merge: expected memories of one size, \[4, 3\], got \[4, 2\]"):
-        module.merge(memories, module.encode(hidden, values=values[:, :, :2]))
+        memories + module.encode(hidden, values=values[:, :, :2])
     with pytest.raises(ShapeError, match="queries: expected"):
         module.lookup(memories, torch.zeros(2, 1, 3))
     with pytest.raises(OptionError, match="scale: expected None, 'sqrt' or 'mean', got 'cube'"):
@@ -191,7 +190,7 @@ class TestRidge:
         for h, x in zip(hidden.double(), values.double(), strict=True):
             key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (module.key.weight @ h)
             memory = memory + torch.outer(key, torch.cat([x, key]))
-        return reference.ridge_lookup(memory[None], queries[None].double(), module.ridge)[0].detach()
+        return plain_ridge(memory[None], queries[None].double(), module.ridge)[0].detach()
 
     @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
     @pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 1), (8, 5)])
@@ -220,7 +219,7 @@ class TestRidge:
         whole = module.lookup(module.encode(hidden, lengths, values=values), queries)
         first = module.encode(hidden[:, :split], lengths.clamp(max=split), values=values[:, :split])
         extended = module.extend(first, *rest, values=values[:, split:])
-        merged = module.merge(first, module.encode(*rest, values=values[:, split:]))
+        merged = first + module.encode(*rest, values=values[:, split:])
         for memories in (extended, merged):
             assert memories.tokens.tolist() == lengths.tolist()
             torch.testing.assert_close(module.lookup(memories, queries), whole)

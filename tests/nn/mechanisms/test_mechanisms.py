@@ -1,10 +1,12 @@
 """All mechanisms: encode, extend at any split, and look up, with any lengths."""
 
+import operator
+
 import pytest
 import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
-from attar.nn.mechanisms import MECHANISMS, attention
+from attar.nn.mechanisms import attention
 from attar.nn.memories import Memories
 from attar.ops import reference
 
@@ -52,7 +54,7 @@ def expected_readout(module, hidden, queries):
     return reference.lookup(reference.encode(f, alpha, beta), q)[0]
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated", "decayed", "adaptive"])
 class TestEveryMechanism:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     @pytest.mark.parametrize("k", [1, 3, 8])
@@ -167,7 +169,7 @@ class TestEveryMechanism:
 def test_merging_equals_encoding_at_once(name):
     module, queries = trained(name, 3), documents(3, 2, 3)
     first, second = documents(3, 4, 3), documents(3, 6, 3)
-    merged = module.merge(module.encode(first, [4, 0, 2]), module.encode(second, [6, 3, 0]))
+    merged = module.encode(first, [4, 0, 2]) + module.encode(second, [6, 3, 0])
     whole = module.extend(module.encode(first, [4, 0, 2]), second, [6, 3, 0])
     assert torch.equal(merged.tokens, whole.tokens)
     torch.testing.assert_close(module.lookup(merged, queries), module.lookup(whole, queries))
@@ -176,7 +178,7 @@ def test_merging_equals_encoding_at_once(name):
 def test_gates_that_read_the_memory_refuse_to_merge():
     module = attention("adaptive", 3)
     memories = module.encode(torch.randn(1, 2, 3))
-    for combine in (module.merge, module.subtract):
+    for combine in (operator.add, operator.sub):
         with pytest.raises(OptionError, match=r"got 'adaptive'"):
             combine(memories, memories)
 
@@ -247,10 +249,6 @@ class TestGates:
 
 
 class TestMaking:
-    def test_mechanisms_are_listed_by_name(self):
-        assert MECHANISMS == ("none", "softmax", "linear", "gated", "decayed", "adaptive")
-        assert [attention(name, 2).name for name in MECHANISMS] == list(MECHANISMS)
-
     def test_gate_bias_is_the_initial_bias(self):
         assert attention("gated", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
 

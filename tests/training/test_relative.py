@@ -5,8 +5,9 @@ import safetensors.torch
 import torch
 
 from attar.errors import FormatError
-from attar.nn.relative import RelativeTransformer, from_published_mpnet
 from attar.options import TransformerShape
+from attar.training.published import from_published_mpnet
+from attar.training.relative import RelativeTransformer
 
 # Random weights of a tiny MPNet, and its states by transformers 5.17.
 PUBLISHED = Path(__file__).parent / "data" / "mpnet.safetensors"

@@ -10,14 +10,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attar.errors import FormatError
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 
 _EPSILON = 1e-5  # of the layer norms
 _FARTHEST = 128  # distances beyond it share a bucket
-# Rows of the position embeddings that belong to padding.
-_PADDING_ROWS = 2
 
 
 class RelativeTransformer(Transformer):
@@ -84,37 +81,3 @@ def distance_buckets(distances: Int[Tensor, "*shape"], count: int) -> Int[Tensor
     scaled = torch.log(far.clamp(min=1).float() / near) / math.log(_FARTHEST / near) * (half - near)
     shared = (near + scaled.long()).clamp(max=half - 1)
     return torch.where(far < near, far, shared) + half * (distances > 0)
-
-
-# Published name → ours within a layer. Query, key and value are stacked in torch.
-_LAYER = {
-    "attention.attn.o": "self_attn.out_proj",
-    "attention.LayerNorm": "norm1",
-    "intermediate.dense": "linear1",
-    "output.dense": "linear2",
-    "output.LayerNorm": "norm2",
-}
-
-
-def from_published_mpnet(weights: dict[str, Tensor], layers: int = 12) -> dict[str, Tensor]:
-    """The state of a `RelativeTransformer` from the weights that MPNet is published with."""
-    try:
-        words = weights["embeddings.word_embeddings.weight"]
-        ours = {
-            "words.weight": words,
-            "positions.weight": weights["embeddings.position_embeddings.weight"][_PADDING_ROWS:],
-            "types.weight": words.new_zeros(2, words.shape[1]),  # it has none
-            "norm.weight": weights["embeddings.LayerNorm.weight"],
-            "norm.bias": weights["embeddings.LayerNorm.bias"],
-            "relative.weight": weights["encoder.relative_attention_bias.weight"],
-        }
-        for at in range(layers):
-            theirs, mine = f"encoder.layer.{at}.", f"layers.layers.{at}."
-            for part in ("weight", "bias"):
-                stacked = [weights[f"{theirs}attention.attn.{name}.{part}"] for name in "qkv"]
-                ours[f"{mine}self_attn.in_proj_{part}"] = torch.cat(stacked)
-                for old, new in _LAYER.items():
-                    ours[f"{mine}{new}.{part}"] = weights[f"{theirs}{old}.{part}"]
-    except KeyError as fault:
-        raise FormatError.expected("weights", "those of MPNet", f"none named {fault}") from fault
-    return {name: value.float() for name, value in ours.items()}
