@@ -1,7 +1,7 @@
 """`python -m benchmarks.document_bank`: questions to the documents of a library that lie on a device, per second.
 
 Each question is about a document of its own. The device's part (encoding, products, overlap) is measured by itself as
-well: the rest makes answers of it, in Python. A reader without a second look gets one of random weights, to be timed.
+well: the rest makes answers of it, in Python.
 """
 
 import tempfile
@@ -16,9 +16,6 @@ from rich.console import Console
 
 from attar.library.bank import DocumentBank
 from attar.library.library import Library
-from attar.nn.spans import SpanNetwork
-from attar.nn.transformer import Transformer
-from attar.options import TransformerShape
 from attar.paper.timing import print_plain, print_table, this_machine
 from attar.reader.reader import Reader
 from attar.workers import count_workers
@@ -35,7 +32,6 @@ def main(
     rounds: Annotated[int, typer.Option(help="How often each is measured; the best counts.", min=1)] = 3,
     callers: Annotated[int, typer.Option(help="Batches that are asked at the same time.", min=1)] = 2,
     workers: Annotated[int, typer.Option(help="Processes that make answers; -1: one per core.")] = -1,
-    layers: Annotated[int, typer.Option(help="Layers of a made-up second look; 0: none.")] = 12,
     reader: ReaderFolder = None,
 ) -> None:
     """Fill a bank, and ask it."""
@@ -43,10 +39,10 @@ def main(
     print_plain(console, str(this_machine()))
     stories = list(tell_stories(1, 200))
     texts = [story.text for story in stories] if file is None else texts_of(file)
-    asked = [question for story in stories for question, _ in story.questions]
+    asked = [f"Who met {story.text.split()[0]} that evening by the river?" for story in stories]
     workers = count_workers() if workers < 0 else workers
     with tempfile.TemporaryDirectory(prefix="attar-bank-") as folder:
-        loaded, note = with_look(Reader.load(reader), layers, Path(folder) / "reader")
+        loaded = Reader.load(reader)
         with Library(f"{folder}/library", loaded, device=device) as library:
             began = time.perf_counter()
             library.add_many((f"{at}", texts[at % len(texts)]) for at in range(documents))
@@ -55,7 +51,7 @@ def main(
             bank = DocumentBank(library, device, workers=workers)
             opened = time.perf_counter() - began
             what = f"{documents:,} documents on {device}: read in {read:.1f} s, opened in {opened:.1f} s, "
-            print_plain(console, f"{what}{bank.nbytes / documents:,.0f} bytes per document there; {note}")
+            print_plain(console, f"{what}{bank.nbytes / documents:,.0f} bytes per document there")
             print_plain(
                 console, f"{batch:,} questions together, {callers} batches at a time, {workers} processes\n"
             )
@@ -72,19 +68,6 @@ def main(
                 rows.append([f"answered, look {look}", rate(batch * callers, seconds)])
             print_table(console, ["", "questions/s"], rows)
             print_plain(console, agreement(bank, library, names[:200], questions[:200]))
-
-
-def with_look(reader: Reader, layers: int, folder: Path) -> tuple[Reader, str]:
-    """The reader, with a made-up second look if it has none; processes load it from a folder."""
-    if reader.parts.config.look is not None or not layers:
-        return reader, "the reader's own second look"
-    shape = reader.options.encoder
-    sizes = {**vars(shape), "layers": layers}
-    network = SpanNetwork(Transformer(TransformerShape(**sizes)))
-    reader.parts.with_second_look(network).save(folder)
-    if reader.folder is not None and (reader.folder / "search.bin").is_file():
-        (folder / "search.bin").write_bytes((reader.folder / "search.bin").read_bytes())
-    return Reader.load(folder), f"a second look of {layers} layers with random weights"
 
 
 def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds: int) -> float:

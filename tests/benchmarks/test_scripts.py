@@ -21,7 +21,7 @@ ALONE = {
     "cluster_reading": ("--kills", "1", "--documents", "20"),
     "cluster_serve": ("--quick",),
     "crash": ("--kills", "6"),
-    "document_bank": ("--documents", "4", "--batch", "8", "--rounds", "1", "--layers", "1", "--workers", "1"),
+    "document_bank": ("--documents", "4", "--batch", "8", "--rounds", "1", "--workers", "1"),
     "everyday_files": ("--kinds", "pdf", "--limit", "1"),
     "floods": ("--seconds", "0.5"),
     "fuzz": ("--examples", "20"),
