@@ -51,8 +51,8 @@ def test_sizes_of_memories_are_the_same_on_all_pages(pattern, size):
 
 def test_the_caption_of_budgets_is_what_the_table_says():
     exact = dict(re.findall(r"^\| phrases \| ([\d,]+|none) \|.*\| (\.\d+) \| \.\d+ \|$", RESULTS, re.M))
-    assert "3,000 bytes per paragraph cost under two points" in README
-    assert 0 <= float(exact["none"]) - float(exact["3,000"]) < 0.02
+    assert "4,000 bytes per paragraph cost under one point" in README
+    assert 0 <= float(exact["none"]) - float(exact["4,000"]) < 0.01
 
 
 @pytest.mark.slow
