@@ -61,8 +61,8 @@ def test_the_shipped_reader_is_as_often_right_on_everyday_documents_as_the_resul
     monkeypatch.setattr("sys.argv", command)
     with pytest.raises(SystemExit, match="0"):
         main()
-    reader = json.loads(capsys.readouterr().out)["rows"][0]
+    (reader,) = (row for row in json.loads(capsys.readouterr().out)["rows"] if row["name"].endswith("look 3"))
     (row,) = (line for line in RESULTS.splitlines() if line.startswith("| **default reader**"))
     claimed = [float(figure) for figure in re.findall(r"\*\*(\.\d+)\*\*", row)]
     assert [reader["em"], reader["f1"], reader["sentence"]] == pytest.approx(claimed, abs=0.001)
-    assert reader["refused_other"] == pytest.approx(0.80, abs=0.005)
+    assert reader["refused_other"] == pytest.approx(0.925, abs=0.005)

@@ -125,7 +125,15 @@ class TestAJob:
             # Once more changes nothing.
             assert served.call("DELETE", f"/v1/jobs/{job.id}").json()["state"] == "cancelled"
         hold.go.set()
-        job = accepted(served.put("/v1/documents/c", {"text": TEXT}, headers=ASYNC))
+        # Their places are free a moment after they say that they have ended.
+        sent = []
+        wait_until(
+            lambda: (
+                sent.append(served.put("/v1/documents/c", {"text": TEXT}, headers=ASYNC))
+                or sent[-1].status_code != 503
+            )
+        )
+        job = accepted(sent[-1])
         assert ended(served, job).state == "done"
         assert served.call("DELETE", f"/v1/jobs/{job.id}").json()["state"] == "done"
         assert ["a" in served.library, "b" in served.library, "c" in served.library] == [False, False, True]
