@@ -63,9 +63,9 @@ def test_a_few_small_files_more_change_no_answer(library):
 
 
 def test_a_long_story_still_answers_what_only_it_says(library):
-    (told,) = tell_stories(11, 1)
-    question, answer = told.questions[0]
-    library.add("story", "\n\n".join([*(story.text for story in tell_stories(7, 20)), told.text]))
+    question = "Who has kept the lighthouse of Skerrow since 1978?"
+    told = "Odalys Brandt has kept the lighthouse of Skerrow since 1978."
+    library.add("story", "\n\n".join([*(story.text for story in tell_stories(7, 20)), told]))
     found = library.ask_all(question)
     library.remove("story")
-    assert answer in [each.text for each in found if each.document == "story"]
+    assert "Odalys Brandt" in [answer.text for answer in found if answer.document == "story"]
