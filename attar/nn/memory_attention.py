@@ -24,6 +24,7 @@ class MemoryAttention(nn.Module):
     and keys positive ("softplus", "elu", "relu"). `normalize` divides the readout of each head by its root mean square.
     `scale` is the mechanism's, √tokens by default; a ridge and softmax have their own.
 
+    >>> import torch
     >>> layer = MemoryAttention(8, heads=2, mechanism="gated")
     >>> memories = layer.encode(torch.randn(1, 50, 8))  # once
     >>> layer.lookup(memories, torch.randn(1, 3, 8)).shape  # many times

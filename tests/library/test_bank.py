@@ -213,7 +213,7 @@ class TestMistakes:
 @pytest.mark.gpu
 @pytest.mark.slow
 def test_the_shipped_reader_answers_alike(folder, device):
-    """A CPU rounds activations to int8, a device to bfloat16: of twelve layers, probabilities differ by some percent."""
+    """A CPU rounds activations to int8, a device to bfloat16: after twelve layers some percent apart."""
     texts = {f"{at}": everyday(1_200, 1_200 * at) for at in range(8)}
     with Library(folder) as library:
         library.add_many(texts.items())

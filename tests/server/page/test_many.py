@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from attar.library.library import Library
-from benchmarks.server_rows import serving
+from benchmarks.server import serving
 from tests.server.page.conftest import Server
 
 pytestmark = pytest.mark.nightly

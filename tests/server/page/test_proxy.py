@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.server_rows import serving
+from benchmarks.server import serving
 from tests.server.page.conftest import Server
 
 pytestmark = pytest.mark.nightly
