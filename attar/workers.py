@@ -5,9 +5,10 @@ import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from threading import Lock
 from typing import Any
 
@@ -48,11 +49,33 @@ class Worker:
 
     def call(self, request: Any) -> Any:
         """The reply to a request."""
-        try:
+        self.send(request)
+        return self.receive()
+
+    def send(self, request: Any) -> None:
+        """Send a request, whose reply is received later."""
+        with _noticing_ends():
             self._connection.send(request)
+
+    def receive(self) -> Any:
+        """Wait for a reply."""
+        with _noticing_ends():
             return self._connection.recv()
-        except (EOFError, OSError) as fault:
-            raise EndedError("a process has ended that worked for this one", "try again with less") from fault
+
+
+def receive(workers: Sequence[Worker]) -> list[tuple[Worker, Any]]:
+    """Wait for replies of some workers, and take all that have come."""
+    by_connection = {worker._connection: worker for worker in workers}
+    ready = [by_connection[connection] for connection in wait(list(by_connection))]  # type: ignore[index]
+    return [(worker, worker.receive()) for worker in ready]
+
+
+@contextmanager
+def _noticing_ends() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, OSError) as fault:
+        raise EndedError("a process has ended that worked for this one", "try again with less") from fault
 
 
 def _stop(connection: Connection, process: "subprocess.Popen[bytes]") -> None:

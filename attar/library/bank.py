@@ -1,7 +1,6 @@
 """DocumentBank: the documents of a library on a GPU, for extreme loads of questions."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -14,11 +13,12 @@ from attar.errors import AttarError, DeviceError, OptionError, RecordError, Unkn
 from attar.library.bank_answers import Answerer, KnownQuestions, answer_questions
 from attar.library.documents import OpenDocument, suggesting
 from attar.reader.fast_bank import BankPlace, DeviceQuestions, DeviceSpans, PhraseBank
+from attar.reader.fast_spans import Pieces
 from attar.reader.questions import without_preface
 from attar.results import Answer, Asked, check_asked, check_top, paired
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
-from attar.workers import EndedError, Worker
+from attar.workers import EndedError, Worker, receive
 
 if TYPE_CHECKING:
     from attar.library.library import Library
@@ -64,7 +64,8 @@ class DocumentBank:
         )
         self._workers = [Worker(answer_questions, settings) for _ in range(workers)]
         self._most = memory if memory is not None else _free_memory(self._device)
-        self._lock = Lock()
+        # One for what is on the device, one for the processes: they answer while the next questions are looked up.
+        self._lock, self._answering = Lock(), Lock()
         self._begin()
         with self._lock, library.store.snapshot() as now:
             self._refresh(now)
@@ -145,33 +146,36 @@ class DocumentBank:
     def _answer_in_parts(
         self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
     ) -> list[list[Answer]]:
+        """Every process answers a part; what several of them look at again, the device reads together."""
         bounds = np.linspace(0, len(documents), len(self._workers) + 1).astype(int).tolist()
-        with ThreadPoolExecutor(len(self._workers)) as pool:
-            parts = pool.map(
-                lambda worker, first, last: self._answer_there(
-                    worker, questions.part(first, last), documents[first:last], top, look
-                ),
-                self._workers,
-                bounds[:-1],
-                bounds[1:],
-            )
-            return [answers for part in parts for answers in part]
-
-    def _answer_there(
-        self,
-        worker: Worker,
-        questions: KnownQuestions,
-        documents: list[OpenDocument],
-        top: int | None,
-        look: int,
-    ) -> list[list[Answer]]:
         versions = [(document.name, document.entry.changed) for document in documents]
-        with worker.lock:
-            reply = worker.call((questions, versions, top, look))
-            while isinstance(reply, list):  # it looks again
-                reply = worker.call(self._on_device.spans.read(reply))
-        # Bytes: decoding them takes a fraction of what unpickling takes. None: a document has changed since.
-        return self._answerer.answer(questions, documents, top, look) if reply is None else _decode(reply)
+        answers: dict[int, list[list[Answer]]] = {}
+        with self._answering:
+            waiting = {}
+            for worker, first, last in zip(self._workers, bounds[:-1], bounds[1:], strict=True):
+                worker.send((questions.part(first, last), versions[first:last], top, look))
+                waiting[worker] = first, last
+            while waiting:
+                replies = receive(list(waiting))
+                self._look_again({worker: reply for worker, reply in replies if isinstance(reply, list)})
+                for worker, reply in replies:
+                    if not isinstance(reply, list):
+                        first, last = waiting.pop(worker)
+                        # None: a document has changed since.
+                        answers[first] = (
+                            _decode(reply)
+                            if reply is not None
+                            else self._answerer.answer(
+                                questions.part(first, last), documents[first:last], top, look
+                            )
+                        )
+        return [ranked for first in sorted(answers) for ranked in answers[first]]
+
+    def _look_again(self, inputs: dict[Worker, list[Pieces]]) -> None:
+        """Read the sentences that processes ask for, and send each its own."""
+        spans = iter(self._on_device.spans.read([pieces for asked in inputs.values() for pieces in asked]))
+        for worker, asked in inputs.items():
+            worker.send([next(spans) for _ in asked])
 
     def _fault(self, now: Snapshot, name: str, question: str) -> AttarError | None:
         """What is wrong with a question, if anything is."""

@@ -26,6 +26,9 @@ from attar.reader.weights import SCALE
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28
+# Pieces, padded, that a second look reads together.
+_PIECES = 2**17
+_NO_SPANS = Spans(np.empty(0, np.float32), np.empty(0, np.float32), 0.0)
 
 
 class BankPlace(NamedTuple):
@@ -235,6 +238,17 @@ class DeviceSpans:
     @torch.inference_mode()
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
+        lengths = np.array([len(pieces.question) + len(pieces.text) + 1 for pieces in inputs])
+        order, spans = np.argsort(lengths, kind="stable"), [_NO_SPANS] * len(inputs)
+        while len(order):
+            # The longest first: it says how many of about its length are read together.
+            count = max(1, _PIECES // int(lengths[order[-1]]))
+            together, order = order[-count:], order[:-count]
+            for at, found in zip(together, self._read([inputs[at] for at in together]), strict=True):
+                spans[at] = found
+        return spans
+
+    def _read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         asked = np.array([len(pieces.question) for pieces in inputs])
         ends = asked + [len(pieces.text) for pieces in inputs]
         at = np.arange(int(ends.max()) + 1)
