@@ -237,9 +237,9 @@ def recall(
         out.mkdir(parents=True, exist_ok=True)
     cases = [
         (mechanism, size, seed)
+        for seed in range(options.seeds)
         for mechanism in options.mechanisms.split(",")
         for size in whole_numbers("sizes", options.sizes)
-        for seed in range(options.seeds)
     ]
     spawn = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     results: dict[tuple[str, int, int], RecallRun] = {}
