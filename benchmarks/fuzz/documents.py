@@ -150,13 +150,18 @@ def uploads_target(folder: Path) -> Iterator[Target]:
         def check(example: tuple[str, bytes]) -> None:
             name, data = example
             answers = server.answer("POST", f"/v1/files?name={name}&replace=1", data)
-            for change in answers.get("changes", []):
-                path = f"/v1/documents/{quote(change['name'], safe='')}"
-                if server.answer("GET", path)["name"] != change["name"]:
-                    raise AssertionError(f"{path} shows another document")
-                server.answer("DELETE", path)
+            _show_and_remove(server, answers.get("changes", []))
 
         yield Target(files(), check, server.finish)
+
+
+def _show_and_remove(server: Server, changes: list[dict[str, Any]]) -> None:
+    """Show and remove what was added; a file may have two documents of one name, which replace each other."""
+    for name in {change["name"] for change in changes}:
+        path = f"/v1/documents/{quote(name, safe='')}"
+        if server.answer("GET", path)["name"] != name:
+            raise AssertionError(f"{path} shows another document")
+        server.answer("DELETE", path)
 
 
 @contextmanager
@@ -173,12 +178,7 @@ def jobs_target(folder: Path) -> Iterator[Target]:
                 paths += [f"/v1/jobs/{job['id']}"] if "id" in job else []
             for method, at in looks if paths else []:
                 server.answer(method, paths[at % len(paths)])
-            added = {change["name"] for path in paths for change in _ended(server, path).get("changes", [])}
-            for name in added:
-                shown = f"/v1/documents/{quote(name, safe='')}"
-                if server.answer("GET", shown)["name"] != name:
-                    raise AssertionError(f"{shown} shows another document")
-                server.answer("DELETE", shown)
+            _show_and_remove(server, [c for path in paths for c in _ended(server, path).get("changes", [])])
 
         sources = texts.map(_argument)
         looks = st.tuples(st.sampled_from(["GET", "DELETE"]), st.integers(0, 9))
