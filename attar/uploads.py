@@ -3,12 +3,11 @@
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attar import calls
 from attar.calls import Call
-from attar.errors import AccessDeniedError, AttarError, MissingError, UnavailableError
+from attar.errors import AccessDeniedError, AttarError, UnavailableError
 from attar.progress import BYTES, Progress, ignore_progress
 from attar.results import Change, FolderChanges, Subset, check_labels
 
@@ -52,15 +51,15 @@ def add_many(
 
 def find(folder: str | os.PathLike[str], allow_empty: bool) -> "FoundFiles":
     """The files of a folder and below."""
-    with _whole_package():
-        from attar.documents.following import find_in_folder
+    from attar.documents.following import find_in_folder
+
     return find_in_folder(folder, allow_empty=allow_empty)
 
 
 def watch(folder: str | os.PathLike[str], stop: threading.Event | None) -> "Iterator[FoundFiles]":
     """The files of a folder, then those that change."""
-    with _whole_package():
-        from attar.documents.following import watch_folder
+    from attar.documents.following import watch_folder
+
     return watch_folder(folder, stop=stop)
 
 
@@ -131,14 +130,3 @@ def _remove_gone(found: "FoundFiles", read: dict[str, Any]) -> Steps[list[str]]:
 def _is_of_server(fault: AttarError) -> bool:
     """Whether it is no mistake in one document, but true for all."""
     return isinstance(fault, UnavailableError | AccessDeniedError)
-
-
-@contextmanager
-def _whole_package() -> Iterator[None]:
-    """The small distribution (`client/`) cannot tell documents from other files."""
-    try:
-        yield
-    except ModuleNotFoundError as fault:
-        if not str(fault.name).startswith("attar."):
-            raise
-        raise MissingError("folders are not a part of attar-client", "install attar in its place") from fault

@@ -19,6 +19,7 @@ import numpy as np
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
+from attar.options import PhraseOptions
 from attar.store.lmdb_env import Durability
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
@@ -57,8 +58,8 @@ def memory_of(number: int, reader: str = READER) -> Memory:
 class NumberReader:
     """Reads the texts that are written here; two of them differ by their fingerprint only."""
 
-    # It has no statistics for search.
-    folder = None
+    # It has no statistics for search, whatever the shape.
+    folder, options = None, PhraseOptions()
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint

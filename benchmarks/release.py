@@ -17,8 +17,8 @@ from attar.errors import AttarError, OptionError
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
-# Bytes of the files that pip downloads.
-MAX_WHEEL, MAX_SDIST = 32 * 10**6, 64 * 10**6
+# Bytes of the files that pip downloads; nearly all of the wheel is the weights of two networks.
+MAX_WHEEL, MAX_SDIST = 45 * 10**6, 64 * 10**6
 TEXT, QUESTION, ANSWER = "Bob Hale wrote to Ann in May. Ann lives in Bath.", "Who wrote to Ann?", "Bob Hale"
 # Over HTTP, with the package of the environment.
 SERVED = f"""

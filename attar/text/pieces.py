@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
-from attar.errors import FormatError
+from attar.errors import FormatError, quoted
 from attar.text.english import NUMBER_FORMS
 from attar.text.sentences import sentence_spans
 
@@ -45,7 +45,9 @@ class PieceTokenizer:
         try:
             self._tokenizer = Tokenizer.from_buffer(data)
         except Exception as fault:  # tokenizers raises plain Exception
-            raise FormatError.expected(source, "a tokenizer of the tokenizers library", str(fault)) from fault
+            # Its message quotes the file as it is, newlines too.
+            got = quoted(str(fault))
+            raise FormatError.expected(source, "a tokenizer of the tokenizers library", got) from fault
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.cls, self.sep, self.pad = (self._id(token, source) for token in ("[CLS]", "[SEP]", "[PAD]"))

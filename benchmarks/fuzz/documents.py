@@ -8,10 +8,12 @@ import io
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -31,7 +33,7 @@ from benchmarks.document_files import (
     xlsx_of,
     zip_of,
 )
-from benchmarks.fuzz.http import checked_server
+from benchmarks.fuzz.http import Server, checked_server
 from benchmarks.fuzz.mutations import mutated_bytes, texts
 from benchmarks.fuzz.target import Target, one_line
 from benchmarks.tiny_reader import save_tiny_reader
@@ -148,13 +150,53 @@ def uploads_target(folder: Path) -> Iterator[Target]:
         def check(example: tuple[str, bytes]) -> None:
             name, data = example
             answers = server.answer("POST", f"/v1/files?name={name}&replace=1", data)
-            for change in answers.get("documents", []):
-                path = f"/v1/documents/{quote(change['name'], safe='')}"
-                if server.answer("GET", path)["name"] != change["name"]:
-                    raise AssertionError(f"{path} shows another document")
-                server.answer("DELETE", path)
+            _show_and_remove(server, answers.get("changes", []))
 
         yield Target(files(), check, server.finish)
+
+
+def _show_and_remove(server: Server, changes: list[dict[str, Any]]) -> None:
+    """Show and remove what was added; a file may have two documents of one name, which replace each other."""
+    for name in {change["name"] for change in changes}:
+        path = f"/v1/documents/{quote(name, safe='')}"
+        if server.answer("GET", path)["name"] != name:
+            raise AssertionError(f"{path} shows another document")
+        server.answer("DELETE", path)
+
+
+@contextmanager
+def jobs_target(folder: Path) -> Iterator[Target]:
+    """Files added by jobs, which are looked at and cancelled meanwhile: each ends, and tells what it has added."""
+    with checked_server(folder) as server:
+
+        def check(example: tuple[list[tuple[tuple[str, bytes], str]], list[tuple[str, int]]]) -> None:
+            sent, looks = example
+            paths = []
+            for (name, data), source in sent:
+                path = f"/v1/files?name={name}&replace=1&source={quote(source, safe='')}"
+                job = server.answer("POST", path, data, "Prefer: respond-async")
+                paths += [f"/v1/jobs/{job['id']}"] if "id" in job else []
+            for method, at in looks if paths else []:
+                server.answer(method, paths[at % len(paths)])
+            _show_and_remove(server, [c for path in paths for c in _ended(server, path).get("changes", [])])
+
+        sources = texts.map(_argument)
+        looks = st.tuples(st.sampled_from(["GET", "DELETE"]), st.integers(0, 9))
+        several = st.lists(st.tuples(files(), sources), min_size=1, max_size=4)
+        yield Target(st.tuples(several, st.lists(looks, max_size=6)), check, server.finish)
+
+
+def _ended(server: Server, path: str) -> dict[str, Any]:
+    """A job, once it has ended."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        job = server.answer("GET", path)
+        if job["state"] not in ("waiting", "running"):
+            if job.get("problem", {}).get("status", 0) >= 500:
+                raise AssertionError(f"a job failed: {job['problem']}")
+            return job
+        time.sleep(0.01)
+    raise AssertionError(f"a job does not end: {job}")
 
 
 @contextmanager

@@ -37,15 +37,22 @@ class Form(bytes):
         return super().__new__(cls, head + content + b"\r\n--x--\r\n")
 
 
+_SUBSET: Json = {"names": ["kept", "other"], "folder": "letters", "tags": ["new"], "since": "2024-02-29"}
 # Bytes are a file's; anything else is sent as JSON.
 BODIES: list[tuple[str, str, Json | bytes]] = [
     ("POST", "/v1/ask", {"document": "kept", "question": "Who left?", "top": 3}),
     ("POST", "/v1/ask", {"documents": ["kept", "other"], "questions": ["Who left?", "Who met Bob?"]}),
     ("POST", "/v1/ask", {"question": "Who left?", "top": 2}),
     ("POST", "/v1/ask", {"questions": ["Who left?", "Who met Bob?"]}),
-    ("POST", "/v1/search", {"query": "Who left?", "top": 2}),
+    ("POST", "/v1/ask", {"question": "Who left?", "look": 1, "within": _SUBSET}),
+    ("POST", "/v1/answers", {"question": "Who left?", "top": 3, "look": 1, "within": _SUBSET}),
+    ("POST", "/v1/search", {"query": "Who left?", "top": 2, "passages": True, "within": _SUBSET}),
+    ("POST", "/v1/verify", {"quote": "Then Ann met Bob.", "within": _SUBSET}),
+    ("POST", "/v1/verify", {"quote": "Then Ann never met Bob, and left."}),
+    ("POST", "/v1/tag", {"documents": ["kept"], "add": ["new", "a b"], "remove": ["old"]}),
     ("POST", "/v1/files?name=a.md&replace=1", b"# Ann\n\nThen *Bob* left."),
     ("POST", "/v1/files?name=a.zip&replace=1", zip_of({"a.txt": b"Bob left.", "b.html": b"<p>Ann met Bob."})),
+    ("POST", "/v1/files?name=b.txt&source=here%3A%2Fletters%2Fb.txt&tag=new", b"Then Bob left."),
     ("POST", "/v1/files", Form(b"a.md", b"# Ann\n\nThen *Bob* left.")),
     ("POST", "/v1/merge", {"new": "both", "documents": ["kept", "other"], "title": "", "replace": True}),
     ("POST", "/v1/remove", {"documents": ["both"]}),
@@ -64,6 +71,12 @@ BODIES: list[tuple[str, str, Json | bytes]] = [
     ("GET", "/openapi.json", None),
     ("GET", "/", None),
 ]
+# What a text of any characters is put after.
+_PATHS = (
+    "/v1/documents/", "/v1/documents?after=", "/v1/documents?folder=", "/v1/documents?since=", "/v1/documents?tag=",
+    "/v1/files?name=a.txt&replace=1&source=", "/v1/files?name=", "/v1/files?name=a.txt&tag=", "/v1/jobs/", "/",
+    "/%76%31/", "//",
+)  # fmt: skip
 _HEADERS = st.sampled_from(
     [
         b"Content-Length: 0", b"Content-Length: -1", b"Content-Length: 99999999999999999999", b"Content-Length: 5",
@@ -100,7 +113,7 @@ def _request(draw: st.DrawFn) -> bytes:
         )
     if draw(st.integers(0, 4)) == 0:
         name = quote(draw(texts)[:300].encode("utf-8", "surrogatepass"), safe="")
-        path = draw(st.sampled_from(["/v1/documents/", "/v1/documents?after=", "/", "/%76%31/", "//"])) + name
+        path = draw(st.sampled_from(_PATHS)) + name
     if isinstance(body, bytes):
         data = draw(mutated_bytes(body))
     else:
@@ -190,9 +203,11 @@ class Server:
         if not health.startswith(b"HTTP/1.1 200"):
             raise AssertionError(f"/healthz: {health[:300]!r}")
 
-    def answer(self, method: str, path: str, body: Json | bytes = None) -> dict[str, Any]:
+    def answer(
+        self, method: str, path: str, body: Json | bytes = None, header: str = "Accept: */*"
+    ) -> dict[str, Any]:
         """The JSON that answers a request; empty if there is none, or the request was refused."""
-        answer = self.send([_plain(method, path, body)], close=False, patience=300)
+        answer = self.send([_plain(method, path, body, header)], close=False, patience=300)
         self.check(answer)
         head, _, told = answer.partition(b"\r\n\r\n")
         found: dict[str, Any] = json.loads(told) if b"application/json" in head else {}
@@ -214,11 +229,10 @@ class Server:
             raise AssertionError(f"exit code {code}")
 
 
-def _plain(method: str, path: str, body: Json | bytes) -> bytes:
+def _plain(method: str, path: str, body: Json | bytes, header: str = "Accept: */*") -> bytes:
     data = body if isinstance(body, bytes) else b"" if body is None else _dumped(body)
-    head = (
-        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {len(data)}\r\n"
-    )
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", header]
+    head = "\r\n".join([*lines, f"Content-Length: {len(data)}\r\n"])
     return b"%s%s\r\n\r\n%s" % (head.encode(), _media_type(body), data)
 
 

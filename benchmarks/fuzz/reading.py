@@ -21,6 +21,8 @@ from benchmarks.fuzz.mutations import json_values, mutated_bytes, texts
 from benchmarks.fuzz.target import Target, refused
 from benchmarks.tiny_reader import load_tiny_reader
 
+_KEPT = "Then Ann met Bob. Bob left."
+
 
 @cache
 def small_reader() -> Reader:
@@ -63,7 +65,7 @@ def library_target(folder: Path) -> Iterator[Target]:
     readers = {"small": small_reader(), "default": default_reader()}
     libraries = {kind: Library(folder / kind, reader, keep_text=True) for kind, reader in readers.items()}
     for each in libraries.values():
-        each.add("kept", "Then Ann met Bob. Bob left.")
+        each.add("kept", _KEPT)
     export = folder / "library.parquet"
 
     def check(example: tuple[str, str, str, str, str, str]) -> None:
@@ -80,14 +82,22 @@ def library_target(folder: Path) -> Iterator[Target]:
                 library.ask(name, question)
         with refused():
             library.ask_all(question)
-            library.search(question)
+            library.search(question, passages=True)
+            library.list_answers(question)
+        with refused():
+            library.tag("kept", add=[title], remove=[question])
+            library.tag("kept", remove=[title])
+        with refused():
+            _check_passages(library, question)
+        if _check_passages(library, _KEPT) != "found":
+            raise AssertionError("a quote that is not found")
         with refused():
             library.show(name)
         names = [document.name for document in library.documents()]
         if "kept" not in names or list(library.store.check()):
             raise AssertionError("a library that is not whole")
         if len(library.store.get("kept").text or "") > 20_000:
-            library.add("kept", "Then Ann met Bob. Bob left.", replace=True)
+            library.add("kept", _KEPT, replace=True)
         if export_store(library.store, export) != len(names):
             raise AssertionError("an export of another number of documents")
         for each in itertools.islice((each for each in names if each != "kept"), 20):
@@ -102,6 +112,18 @@ def library_target(folder: Path) -> Iterator[Target]:
     how = st.sampled_from(["add", "add", "append", "merge"])
     kinds = st.sampled_from(sorted(libraries))
     yield Target(st.tuples(kinds, small, texts, small, small, how), check, close)
+
+
+def _check_passages(library: Library, quote: str) -> str:
+    """Look for a quote, whose passages must be what the documents say there; the verdict."""
+    verified = library.verify(quote)
+    if (verified.verdict == "absent") != (not verified.passages):
+        raise AssertionError(f"{verified.verdict}, with {len(verified.passages)} passages")
+    for place in verified.passages:
+        text = library.text(place.document) or ""
+        if text[place.start : place.end] != place.text:
+            raise AssertionError(f"a passage that is not in {place.document!r}: {place}")
+    return verified.verdict
 
 
 @contextmanager

@@ -20,7 +20,7 @@ ALONE = {
     "bank": ("--documents", "50", "--batch", "8"),
     "cluster_reading": ("--kills", "1", "--documents", "20"),
     "cluster_serve": ("--quick",),
-    "crash": ("--kills", "6"),
+    "crash": ("--kills", "10"),  # each kind once
     "document_bank": ("--documents", "4", "--batch", "8", "--rounds", "1", "--workers", "1"),
     "everyday_files": ("--kinds", "pdf", "--limit", "1"),
     "floods": ("--seconds", "0.5"),

@@ -11,6 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 
 import attar
+from benchmarks.server import serving
+from benchmarks.tiny_reader import save_tiny_reader
 
 ROOT = Path(__file__).resolve().parents[2]
 MEGABYTE = 10**6
@@ -79,3 +81,25 @@ def test_asks_a_server_where_nothing_else_is_installed(packages: Path, tmp_path:
     unavailable, missing = run(python, "-c", code, cwd=tmp_path).splitlines()
     assert unavailable.startswith("no answer from http://127.0.0.1:1")
     assert missing == "attar.Library is not a part of attar-client; install attar in its place"
+
+
+def test_sends_files_and_folders_where_nothing_else_is_installed(packages: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "letters"
+    (folder / "2019").mkdir(parents=True)
+    (folder / "ann.txt").write_text("Then Ann met Bob.")
+    (folder / "2019" / "bob.md").write_text("# Bob\n\nBob left.")
+    (folder / "song.mp3").write_bytes(b"\0")
+    code = (
+        "import attar, os, sys\n"
+        "with attar.Client(sys.argv[1]) as client:\n"
+        "    print(client.add_file(b'Jo left.', 'jo.txt')[0].name, client.add_file('letters/ann.txt')[0].name)\n"
+        "    added = client.add_folder('letters', sync=True)\n"
+        "    print([change.name for change in added.changes], len(added.skipped))\n"
+        "    os.remove('letters/2019/bob.md')\n"
+        "    print(client.add_folder('letters', sync=True).removed)\n"
+        "    print([document.name for document in client.documents()])\n"
+    )
+    python = packages.parents[2] / "bin" / "python"
+    with serving(tmp_path / "library", save_tiny_reader(tmp_path / "reader")) as server:
+        told = run(python, "-c", code, f"http://127.0.0.1:{server.port}", cwd=tmp_path).splitlines()
+    assert told == ["jo ann", "['2019/bob.md', 'ann'] 1", "['2019/bob.md']", "['ann', 'jo']"]

@@ -19,10 +19,10 @@ import pytest
 from packaging.requirements import Requirement
 
 import attar
+from benchmarks.release import MAX_WHEEL
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-MEGABYTE = 10**6
 pytestmark = pytest.mark.nightly
 
 
@@ -72,7 +72,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_is_small_enough_to_be_fetched_in_a_moment(wheel: Path) -> None:
-    assert wheel.stat().st_size <= 32 * MEGABYTE
+    assert wheel.stat().st_size <= MAX_WHEEL
 
 
 def test_is_named_after_the_version(wheel: Path) -> None:

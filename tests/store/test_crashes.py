@@ -1,6 +1,6 @@
 """Full disks and damaged files: nothing acknowledged is lost, and one line says what is wrong.
 
-`tests/benchmarks/test_crash.py` kills processes.
+`benchmarks/crash.py` kills processes.
 """
 
 import os

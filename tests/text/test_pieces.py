@@ -50,6 +50,8 @@ class TestPieces:
     def test_another_file_or_vocabulary_is_refused(self):
         with pytest.raises(FormatError, match="expected a tokenizer of the tokenizers library"):
             PieceTokenizer(b"{}")
+        with pytest.raises(FormatError, match=r"^[^\n]+$"):
+            PieceTokenizer(PIECES.data.replace(b'"truncation":null', b'"truncation":["\\n"]'))
         with pytest.raises(FormatError, match=r"expected a vocabulary with \[CLS\], got one without"):
             PieceTokenizer(PIECES.data.replace(b"[CLS]", b"[ABC]"))
 

@@ -1,5 +1,6 @@
-"""The whole page behind nginx, with the file that ships: add, ask, open, tag and delete below a prefix."""
+"""The whole page behind nginx and Caddy, with the files that ship: add, ask, open, tag and delete below a prefix."""
 
+import os
 import re
 import shutil
 import socket
@@ -18,7 +19,8 @@ from tests.server.page.conftest import Server
 
 pytestmark = pytest.mark.nightly
 
-SHIPPED = Path(__file__).resolve().parents[3] / "deploy" / "nginx.conf"
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+PROGRAMS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 TOKEN = "open-sesame"
 AROUND = """
 daemon off;
@@ -43,31 +45,54 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def shipped_site(place: Path, backend: int, port: int) -> str:
-    """The file that ships, with a certificate of this test, and at ports of this machine."""
+def adapted(shipped: Path, here: dict[str, str]) -> str:
+    """A file that ships, with what this machine has in place of what is written there."""
+    site = shipped.read_text()
+    for written, put in here.items():
+        assert written in site
+        site = site.replace(written, put)
+    return site
+
+
+def nginx_command(place: Path, backend: int, port: int) -> list[str]:
+    """Start nginx with the file that ships, and with a certificate of this test."""
+    program = shutil.which("nginx", path=PROGRAMS)
+    if program is None or shutil.which("openssl") is None:
+        pytest.skip("needs nginx and openssl: apt-get install nginx-light openssl")
     certificate = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost")
     files = ("-keyout", place / "key.pem", "-out", place / "cert.pem")
     subprocess.run(["openssl", "req", *certificate, *files], check=True, capture_output=True)
-    site = SHIPPED.read_text()
-    for written, here in {
+    here = {
         "127.0.0.1:8000": f"127.0.0.1:{backend}",
         "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
         "/etc/ssl/certs/example.org.pem": str(place / "cert.pem"),
         "/etc/ssl/private/example.org.key": str(place / "key.pem"),
         "server_name example.org": "server_name localhost",
-    }.items():
-        assert written in site
-        site = site.replace(written, here)
-    return site
+    }
+    config = place / "nginx.conf"
+    config.write_text(AROUND.format(place=place, site=adapted(DEPLOY / "nginx.conf", here)))
+    return [program, "-p", str(place), "-c", str(config)]
 
 
-@pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server below /attar/ of nginx."""
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
-    if program is None or shutil.which("openssl") is None:
-        pytest.skip("needs nginx and openssl: apt-get install nginx-light openssl")
-    place, port = tmp_path_factory.mktemp("nginx"), free_port()
+def caddy_command(place: Path, backend: int, port: int) -> list[str]:
+    """Start Caddy with the file that ships; its certificates come from an authority of its own."""
+    program = shutil.which("caddy", path=PROGRAMS)
+    if program is None:
+        pytest.skip("needs caddy: apt-get install caddy")
+    here = {
+        "example.org {": f"https://localhost:{port} {{\n\tbind 127.0.0.1\n\ttls internal",
+        "127.0.0.1:8000": f"127.0.0.1:{backend}",
+    }
+    options = "{\n\tadmin off\n\tauto_https disable_redirects\n\tskip_install_trust\n}\n"
+    config = place / "Caddyfile"
+    config.write_text(options + adapted(DEPLOY / "Caddyfile", here))
+    return [program, "run", "--adapter", "caddyfile", "--config", str(config)]
+
+
+@pytest.fixture(scope="module", params=[nginx_command, caddy_command], ids=["nginx", "caddy"])
+def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server below /attar/ of a proxy."""
+    place, port = tmp_path_factory.mktemp("proxy"), free_port()
     (place / "token").write_text(TOKEN)
     options = (
         "--prefix",
@@ -78,17 +103,24 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         str(place / "token"),
     )
     with serving(place / "library", None, *options) as running:
-        (place / "nginx.conf").write_text(
-            AROUND.format(place=place, site=shipped_site(place, running.port, port))
-        )
-        nginx = subprocess.Popen([program, "-p", str(place), "-c", str(place / "nginx.conf")])
+        command = request.param(place, running.port, port)
+        homes = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(place))
+        proxy = subprocess.Popen(command, env=os.environ | homes)
         try:
             address = f"https://localhost:{port}/attar"
             wait_for(f"{address}/healthz")
             yield Server(address, place / "library")
         finally:
-            nginx.terminate()
-            nginx.wait(30)
+            proxy.terminate()
+            proxy.wait(30)
+
+
+@pytest.mark.skipif(shutil.which("caddy", path=PROGRAMS) is None, reason="needs caddy: apt-get install caddy")
+def test_caddy_accepts_the_file_that_ships(tmp_path: Path) -> None:
+    homes = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(tmp_path))
+    command = ["caddy", "validate", "--adapter", "caddyfile", "--config", str(DEPLOY / "Caddyfile")]
+    done = subprocess.run(command, env=os.environ | homes, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def wait_for(url: str) -> None:
@@ -100,7 +132,7 @@ def wait_for(url: str) -> None:
         except httpx.TransportError:
             pass
         time.sleep(0.1)
-    raise AssertionError("nginx does not answer")
+    raise AssertionError("the proxy does not answer")
 
 
 def test_the_whole_page_works_behind_the_shipped_proxy(proxied: Server, open_page: Any) -> None:
