@@ -16,6 +16,7 @@ import msgspec
 
 from attar import errors, wire
 from attar.errors import AttarError, OptionError, UnavailableError
+from attar.progress import Progress, ignore_progress
 from attar.results import (
     Answer,
     AnswerGroup,
@@ -59,6 +60,8 @@ class Call(Generic[Reply]):
     key: str | None = None
     # Of a change that may become a job: what its changes are as a reply.
     of_job: Callable[[list[Change]], Reply] | None = None
+    # Called with the characters that a job has read.
+    progress: Progress = ignore_progress
 
     @property
     def repeatable(self) -> bool:
@@ -83,12 +86,13 @@ class Call(Generic[Reply]):
 def add(
     name: str,
     text: str,
-    title: str,
-    tags: Sequence[str] | None,
-    metadata: Mapping[str, str] | None,
-    replace: bool,
+    *,
+    title: str = "",
+    tags: Sequence[str] | None = None,
+    metadata: Mapping[str, str] | None = None,
+    replace: bool = False,
 ) -> Call[Change]:
-    """Add a document."""
+    """Like `Library.add`."""
     labels = None if tags is None else list(tags), None if metadata is None else dict(metadata)
     body = wire.PutDocument(text, title, replace, *labels)
     return Call("PUT", _path(name), _decode(Change), body, of_job=_only_one)
@@ -121,37 +125,82 @@ def source_here(path: str) -> str:
     return f"{socket.gethostname()}:{path}" if path else ""
 
 
-def add_file(file: SentFile, tags: Sequence[str] | None, replace: bool) -> Call[list[Change]]:
-    """Add a file."""
+def add_file(
+    file: str | os.PathLike[str] | bytes,
+    name: str | None = None,
+    *,
+    tags: Sequence[str] | None = None,
+    replace: bool = False,
+    progress: Progress = ignore_progress,
+) -> Call[list[Change]]:
+    """Like `Library.add_file`; `progress` gets the characters of a file so long that the server makes it a job."""
+    return send_file(sent_file(file, name), tags, replace, progress)
+
+
+def send_file(
+    file: SentFile, tags: Sequence[str] | None, replace: bool, progress: Progress = ignore_progress
+) -> Call[list[Change]]:
+    """Add a file that is read."""
     query: dict[str, Any] = {"name": file.name, "replace": int(replace)}
     query |= {"source": source_here(file.source)} if file.source else {}
     query |= {"tag": [*tags]} if tags else {}
     read = _decode(wire.Changes)
-    return Call("POST", wire.FILES, lambda reply: read(reply).changes, file.data, query, of_job=list)
+    return Call(
+        "POST",
+        wire.FILES,
+        lambda reply: read(reply).changes,
+        file.data,
+        query,
+        of_job=list,
+        progress=progress,
+    )
 
 
-def append(name: str, text: str, key: str | None) -> Call[Change]:
-    """Append a text."""
-    body = wire.AppendText(text)
-    return Call("POST", _path(name, "/append"), _decode(Change), body, key=_key(key), of_job=_only_one)
+def append(
+    name: str, text: str, *, key: str | None = None, progress: Progress = ignore_progress
+) -> Call[Change]:
+    """Like `Library.append`; with a new key unless one is given."""
+    return Call(
+        "POST",
+        _path(name, "/append"),
+        _decode(Change),
+        wire.AppendText(text),
+        key=_key(key),
+        of_job=_only_one,
+        progress=progress,
+    )
 
 
-def merge(new: str, names: Iterable[str], title: str, replace: bool, key: str | None) -> Call[Change]:
-    """Merge documents."""
+def merge(
+    new: str, names: Iterable[str], *, title: str = "", replace: bool = False, key: str | None = None
+) -> Call[Change]:
+    """Like `Library.merge`; with a new key unless one is given."""
     body = wire.Merge(new, list(names), title, replace)
     return Call("POST", wire.MERGE, _decode(Change), body, key=_key(key))
 
 
-def remove(names: Sequence[str]) -> Call[None]:
-    """Remove documents."""
+def remove(*names: str) -> Call[None]:
+    """Like `Library.remove`."""
     return Call("POST", wire.REMOVE, _ignore, wire.Remove(list(names)))
 
 
-def tag(names: Sequence[str], add: Sequence[str], remove: Sequence[str]) -> Call[None]:
-    """Change the tags of documents."""
+def tag(*names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> Call[None]:
+    """Like `Library.tag`."""
     check_labels(add, {})
     check_labels(remove, {})
     return Call("POST", wire.TAG, _ignore, wire.Tag(list(names), list(add), list(remove)))
+
+
+def ask(name: str, question: str, *, top: int | None = 5, look: int | None = None) -> Call[list[Answer]]:
+    """Like `Library.ask`."""
+    return _only_ask(wire.Ask(documents=[name], questions=[question], top=top, look=look))
+
+
+def ask_all(
+    question: str, *, top: int | None = 5, look: int | None = None, within: Subset | None = None
+) -> Call[list[Answer]]:
+    """Like `Library.ask_all`."""
+    return _only_ask(wire.Ask(questions=[question], top=top, look=look, within=within))
 
 
 def ask_parts(
@@ -180,22 +229,29 @@ def _ask(body: wire.Ask) -> Call[list[list[Answer]]]:
     return Call("POST", wire.ASK, read, body)
 
 
+def _only_ask(body: wire.Ask) -> Call[list[Answer]]:
+    many = _ask(body)
+    return Call(many.method, many.path, lambda reply: many.read(reply)[0], body)
+
+
 def list_answers(
-    question: str, top: int | None, look: int | None, within: Subset | None
+    question: str, *, top: int | None = None, look: int | None = None, within: Subset | None = None
 ) -> Call[list[AnswerGroup]]:
-    """Find all places that answer a question."""
+    """Like `Library.list_answers`."""
     read, body = _decode(wire.AnswerList), wire.ListAnswers(question, top, look, within)
     return Call("POST", wire.ANSWERS, lambda reply: _whole(read(reply)).groups, body)
 
 
-def search(query: str, top: int, within: Subset | None, passages: bool) -> Call[list[Hit]]:
-    """Search all documents."""
+def search(
+    query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
+) -> Call[list[Hit]]:
+    """Like `Library.search`."""
     read, body = _decode(wire.Hits), wire.Search(query, top, within, passages)
     return Call("POST", wire.SEARCH, lambda reply: _whole(read(reply)).hits, body)
 
 
-def verify(quote: str, within: Subset | None) -> Call[Verified]:
-    """Look for a quote."""
+def verify(quote: str, *, within: Subset | None = None) -> Call[Verified]:
+    """Like `Library.verify`."""
 
     def read(reply: bytes) -> Verified:
         found = _whole(_decode(wire.Verification)(reply))
@@ -215,7 +271,7 @@ def page(after: str | None, limit: int | None, within: Subset | None) -> Call[wi
 
 
 def show(name: str) -> Call[DocumentDetails]:
-    """Show a document."""
+    """Like `Library.show`."""
     return Call("GET", _path(name), _decode(DocumentDetails))
 
 

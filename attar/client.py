@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args
 
 from attar import calls, errors, uploads, wire
 from attar.calls import Call, Reply
@@ -15,14 +17,10 @@ from attar.errors import UnavailableError
 from attar.progress import Progress, ignore_progress
 from attar.results import (
     Answer,
-    AnswerGroup,
     Change,
     Document,
-    DocumentDetails,
     FolderChanges,
-    Hit,
     Subset,
-    Verified,
 )
 from attar.uploads import Steps
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     import httpx
 
 Value = TypeVar("Value")
+Given = ParamSpec("Given")
 
 # The longest that a server may make a client wait before it tries again, in seconds.
 _LONGEST_WAIT = 10.0
@@ -94,6 +93,39 @@ class _Base:
             return 1.0
 
 
+def _like(call: Callable[..., Any], method: Any) -> None:
+    """Give a method the name, the docstring and the signature of the function that makes its call."""
+    whole = inspect.signature(call)
+    (reply,) = get_args(whole.return_annotation)
+    reply = None if reply is type(None) else reply
+    parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *whole.parameters.values()]
+    method.__name__, method.__doc__ = call.__name__, call.__doc__
+    method.__annotations__ = {"return": reply}
+    method.__signature__ = whole.replace(parameters=parameters, return_annotation=reply)
+
+
+def _sent(call: Callable[Given, Call[Reply]]) -> Callable[Concatenate["Client", Given], Reply]:
+    """The method of `Client` that sends a call."""
+
+    def method(self: "Client", /, *given: Given.args, **named: Given.kwargs) -> Reply:
+        return self._send(call(*given, **named))
+
+    _like(call, method)
+    return method
+
+
+def _awaited(
+    call: Callable[Given, Call[Reply]],
+) -> Callable[Concatenate["AsyncClient", Given], Coroutine[Any, Any, Reply]]:
+    """The method of `AsyncClient` that sends a call."""
+
+    async def method(self: "AsyncClient", /, *given: Given.args, **named: Given.kwargs) -> Reply:
+        return await self._send(call(*given, **named))
+
+    _like(call, method)
+    return method
+
+
 class Client(_Base, contextlib.AbstractContextManager["Client"]):
     """A served library: `Client(url).ask("emma", "Who left?")`. Methods and errors are those of `attar.Library`.
 
@@ -103,18 +135,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
 
     _class = "Client"
 
-    def add(
-        self,
-        name: str,
-        text: str,
-        *,
-        title: str = "",
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        replace: bool = False,
-    ) -> Change:
-        """Like `Library.add`."""
-        return self._send(calls.add(name, text, title, tags, metadata, replace))
+    add = _sent(calls.add)
 
     def add_many(
         self,
@@ -128,17 +149,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.add_many`; one request per document."""
         return self._run(uploads.add_many(documents, replace, on_change, on_refused, progress))
 
-    def add_file(
-        self,
-        file: str | os.PathLike[str] | bytes,
-        name: str | None = None,
-        *,
-        tags: Sequence[str] | None = None,
-        replace: bool = False,
-        progress: Progress = ignore_progress,
-    ) -> list[Change]:
-        """Like `Library.add_file`; `progress` gets the characters of a file so long that the server makes it a job."""
-        return self._send(calls.add_file(calls.sent_file(file, name), tags, replace), progress)
+    add_file = _sent(calls.add_file)
 
     def add_folder(
         self,
@@ -168,15 +179,8 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         rounds = uploads.watch(folder, stop)
         return (self._run(uploads.add_files(found, tags, sync=True, on_change=on_change)) for found in rounds)
 
-    def append(
-        self, name: str, text: str, *, key: str | None = None, progress: Progress = ignore_progress
-    ) -> Change:
-        """Like `Library.append`; with a new key unless one is given."""
-        return self._send(calls.append(name, text, key), progress)
-
-    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
-        """Like `Library.ask`."""
-        return self.ask_many(name, [question], top=top, look=look)[0]
+    append = _sent(calls.append)
+    ask = _sent(calls.ask)
 
     def ask_many(
         self,
@@ -189,16 +193,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         """Like `Library.ask_many`; at most 256 questions per request."""
         return [*itertools.chain.from_iterable(map(self._send, calls.ask_parts(names, questions, top, look)))]
 
-    def ask_all(
-        self,
-        question: str,
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[Answer]:
-        """Like `Library.ask_all`."""
-        return self.ask_all_many([question], top=top, look=look, within=within)[0]
+    ask_all = _sent(calls.ask_all)
 
     def ask_all_many(
         self,
@@ -213,46 +208,12 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
             *itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look, within)))
         ]
 
-    def list_answers(
-        self,
-        question: str,
-        *,
-        top: int | None = None,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[AnswerGroup]:
-        """Like `Library.list_answers`."""
-        return self._send(calls.list_answers(question, top, look, within))
-
-    def search(
-        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
-    ) -> list[Hit]:
-        """Like `Library.search`."""
-        return self._send(calls.search(query, top, within, passages))
-
-    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
-        """Like `Library.verify`."""
-        return self._send(calls.verify(quote, within))
-
-    def merge(
-        self,
-        new: str,
-        names: Iterable[str],
-        *,
-        title: str = "",
-        replace: bool = False,
-        key: str | None = None,
-    ) -> Change:
-        """Like `Library.merge`; with a new key unless one is given."""
-        return self._send(calls.merge(new, names, title, replace, key))
-
-    def remove(self, *names: str) -> None:
-        """Like `Library.remove`."""
-        self._send(calls.remove(names))
-
-    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
-        """Like `Library.tag`."""
-        self._send(calls.tag(names, add, remove))
+    list_answers = _sent(calls.list_answers)
+    search = _sent(calls.search)
+    verify = _sent(calls.verify)
+    merge = _sent(calls.merge)
+    remove = _sent(calls.remove)
+    tag = _sent(calls.tag)
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
@@ -265,9 +226,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
                 return
             after, limit = page.next, None if limit is None else limit - len(page.documents)
 
-    def show(self, name: str) -> DocumentDetails:
-        """Like `Library.show`."""
-        return self._send(calls.show(name))
+    show = _sent(calls.show)
 
     def __contains__(self, name: str) -> bool:
         try:
@@ -289,7 +248,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _send(self, call: Call[Reply], progress: Progress = ignore_progress) -> Reply:
+    def _send(self, call: Call[Reply]) -> Reply:
         options = call.options()
         for tries in itertools.count():
             try:
@@ -298,7 +257,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
                 wait = self._wait_after_fault(call, fault, tries)
             else:
                 if response.status_code == 202:
-                    return self._wait_for(call, calls.accepted(response.content), progress)
+                    return self._wait_for(call, calls.accepted(response.content))
                 if response.is_success:
                     return call.read(response.content)
                 wait = self._wait_after_answer(call, response, tries)
@@ -319,7 +278,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         except StopIteration as end:
             return cast(Value, end.value)
 
-    def _wait_for(self, call: Call[Reply], job: wire.Job, progress: Progress) -> Reply:
+    def _wait_for(self, call: Call[Reply], job: wire.Job) -> Reply:
         """The reply of a change that became a job; whoever interrupts it cancels the job."""
         try:
             for seconds in _pauses():
@@ -327,7 +286,7 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
                     break
                 time.sleep(seconds)
                 job = self._send(calls.job(job))
-                progress("characters", job.done, job.total)
+                call.progress("characters", job.done, job.total)
         except BaseException:
             with contextlib.suppress(errors.AttarError):  # the first error is the one to tell
                 self._send(calls.cancel(job))
@@ -340,18 +299,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     _class = "AsyncClient"
 
-    async def add(
-        self,
-        name: str,
-        text: str,
-        *,
-        title: str = "",
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, str] | None = None,
-        replace: bool = False,
-    ) -> Change:
-        """Like `Library.add`."""
-        return await self._send(calls.add(name, text, title, tags, metadata, replace))
+    add = _awaited(calls.add)
 
     async def add_many(
         self,
@@ -365,17 +313,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """Like `Library.add_many`; one request per document, one after the other."""
         return await self._run(uploads.add_many(documents, replace, on_change, on_refused, progress))
 
-    async def add_file(
-        self,
-        file: str | os.PathLike[str] | bytes,
-        name: str | None = None,
-        *,
-        tags: Sequence[str] | None = None,
-        replace: bool = False,
-        progress: Progress = ignore_progress,
-    ) -> list[Change]:
-        """Like `Library.add_file`; `progress` gets the characters of a file so long that the server makes it a job."""
-        return await self._send(calls.add_file(calls.sent_file(file, name), tags, replace), progress)
+    add_file = _awaited(calls.add_file)
 
     async def add_folder(
         self,
@@ -410,17 +348,8 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         finally:
             stop.set()  # for the thread that waits for changes
 
-    async def append(
-        self, name: str, text: str, *, key: str | None = None, progress: Progress = ignore_progress
-    ) -> Change:
-        """Like `Library.append`; with a new key unless one is given."""
-        return await self._send(calls.append(name, text, key), progress)
-
-    async def ask(
-        self, name: str, question: str, *, top: int | None = 5, look: int | None = None
-    ) -> list[Answer]:
-        """Like `Library.ask`."""
-        return (await self.ask_many(name, [question], top=top, look=look))[0]
+    append = _awaited(calls.append)
+    ask = _awaited(calls.ask)
 
     async def ask_many(
         self,
@@ -434,16 +363,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         parts = await asyncio.gather(*map(self._send, calls.ask_parts(names, questions, top, look)))
         return [*itertools.chain.from_iterable(parts)]
 
-    async def ask_all(
-        self,
-        question: str,
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[Answer]:
-        """Like `Library.ask_all`."""
-        return (await self.ask_all_many([question], top=top, look=look, within=within))[0]
+    ask_all = _awaited(calls.ask_all)
 
     async def ask_all_many(
         self,
@@ -457,46 +377,12 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look, within)]
         return [*itertools.chain.from_iterable(parts)]
 
-    async def list_answers(
-        self,
-        question: str,
-        *,
-        top: int | None = None,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[AnswerGroup]:
-        """Like `Library.list_answers`."""
-        return await self._send(calls.list_answers(question, top, look, within))
-
-    async def search(
-        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
-    ) -> list[Hit]:
-        """Like `Library.search`."""
-        return await self._send(calls.search(query, top, within, passages))
-
-    async def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
-        """Like `Library.verify`."""
-        return await self._send(calls.verify(quote, within))
-
-    async def merge(
-        self,
-        new: str,
-        names: Iterable[str],
-        *,
-        title: str = "",
-        replace: bool = False,
-        key: str | None = None,
-    ) -> Change:
-        """Like `Library.merge`; with a new key unless one is given."""
-        return await self._send(calls.merge(new, names, title, replace, key))
-
-    async def remove(self, *names: str) -> None:
-        """Like `Library.remove`."""
-        await self._send(calls.remove(names))
-
-    async def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
-        """Like `Library.tag`."""
-        await self._send(calls.tag(names, add, remove))
+    list_answers = _awaited(calls.list_answers)
+    search = _awaited(calls.search)
+    verify = _awaited(calls.verify)
+    merge = _awaited(calls.merge)
+    remove = _awaited(calls.remove)
+    tag = _awaited(calls.tag)
 
     async def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
@@ -510,9 +396,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                 return
             after, limit = page.next, None if limit is None else limit - len(page.documents)
 
-    async def show(self, name: str) -> DocumentDetails:
-        """Like `Library.show`."""
-        return await self._send(calls.show(name))
+    show = _awaited(calls.show)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -521,7 +405,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _send(self, call: Call[Reply], progress: Progress = ignore_progress) -> Reply:
+    async def _send(self, call: Call[Reply]) -> Reply:
         options = call.options()
         for tries in itertools.count():
             try:
@@ -530,7 +414,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                 wait = self._wait_after_fault(call, fault, tries)
             else:
                 if response.status_code == 202:
-                    return await self._wait_for(call, calls.accepted(response.content), progress)
+                    return await self._wait_for(call, calls.accepted(response.content))
                 if response.is_success:
                     return call.read(response.content)
                 wait = self._wait_after_answer(call, response, tries)
@@ -551,7 +435,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
         except StopIteration as end:
             return cast(Value, end.value)
 
-    async def _wait_for(self, call: Call[Reply], job: wire.Job, progress: Progress) -> Reply:
+    async def _wait_for(self, call: Call[Reply], job: wire.Job) -> Reply:
         """The reply of a change that became a job; whoever interrupts it cancels the job."""
         try:
             for seconds in _pauses():
@@ -559,7 +443,7 @@ class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
                     break
                 await asyncio.sleep(seconds)
                 job = await self._send(calls.job(job))
-                progress("characters", job.done, job.total)
+                call.progress("characters", job.done, job.total)
         except BaseException:
             with contextlib.suppress(errors.AttarError):
                 await self._send(calls.cancel(job))

@@ -36,7 +36,7 @@ def add_many(
     changes: list[Change] = []
     for name, text in documents:
         try:
-            change = yield calls.add(name, text, "", None, None, replace)
+            change = yield calls.add(name, text, replace=replace)
         except AttarError as fault:
             if on_refused is None or _is_of_server(fault):
                 raise
@@ -84,7 +84,7 @@ def add_files(
     for file in found.files:
         try:
             sent = calls.sent_file(file.path, file.path.relative_to(folder).as_posix())
-            added = yield calls.add_file(sent, tags, replace)
+            added = yield calls.send_file(sent, tags, replace)
         except AttarError as fault:
             if _is_of_server(fault):
                 raise
@@ -123,7 +123,7 @@ def _remove_gone(found: "FoundFiles", read: dict[str, Any]) -> Steps[list[str]]:
             break
     gone = gone_documents(kept, found.folders, read)
     for at in range(0, len(gone), _REMOVED):
-        yield calls.remove(gone[at : at + _REMOVED])
+        yield calls.remove(*gone[at : at + _REMOVED])
     return gone
 
 

@@ -1,17 +1,15 @@
-"""`attar add` and `attar append`: text into a library."""
+"""`attar add`, `attar watch` and `attar append`: text into a library."""
 
-import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from attar.cli import options
 from attar.cli.options import options_from
@@ -32,23 +30,9 @@ if TYPE_CHECKING:
     from attar.documents.sources import SkippedFile
     from attar.documents.workers import FileLimits
     from attar.library.drafts import Draft
-    from attar.results import Change
+    from attar.results import Change, FolderChanges
 
 _STDIN = "-"
-# What `--ray` takes for an address.
-_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
-
-
-class RayCommand(TyperCommand):
-    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
-        whole = [
-            "--ray=local" if argument == "--ray" and not _ADDRESS.fullmatch(following) else argument
-            for argument, following in pairwise([*args, ""])
-        ]
-        return super().parse_args(ctx, whole)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +161,7 @@ def add(
     """
     chosen, report = AddOptions(**given), AddReport(as_json)
     if ray is not None:
-        from attar.cli.cluster import add_with_ray
-
-        add_with_ray(store, files, ray, reader, chosen, report)
+        _add_with_ray(store, files, ray, reader, chosen, report)
     else:
         _add_here(store, files, reader, chosen, report)
     report.print_end()
@@ -191,8 +173,7 @@ def _add_here(
     """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
-    from attar.library.drafts import read_files
-    from attar.library.folders import add_files
+    from attar.library.drafts import add_files, read_files
     from attar.library.library import Library
 
     for file in files:
@@ -244,6 +225,39 @@ def _add_here(
         report.removed = added.removed
 
 
+def _add_with_ray(
+    store: Path,
+    files: list[str],
+    address: str,
+    reader: Path | None,
+    chosen: AddOptions,
+    report: AddReport,
+) -> None:
+    """Add documents by the processes of a cluster."""
+    if chosen.sync or chosen.tag or chosen.name is not None or files == ["-"]:
+        remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
+        raise OptionError("--ray reads files, folders and URLs only", remedy)
+    from attar.cluster.reading import Workers, read_with_ray
+    from attar.cluster.sources import find_sources
+
+    sources = find_sources(files)
+    with report.running(sources.size, sources.skipped) as bar:
+        read_with_ray(
+            store,
+            sources,
+            address=address,
+            workers=Workers(chosen.actors, chosen.threads, chosen.gpus),
+            reader=reader,
+            replace=chosen.replace,
+            limits=chosen.limits,
+            progress=lambda _, done, total: bar.files_read(min(done, total)),
+            on_change=report.add,
+            on_bad=report.refuse,
+            keep_text=chosen.keep_text,
+            budget=chosen.budget,
+        )
+
+
 def append(
     store: options.StorePath,
     name: options.Name,
@@ -291,3 +305,80 @@ def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
             f"{len(documents):,} documents cannot have the one name {name!r}", "name one text file"
         )
     return documents[0]._replace(name=name)
+
+
+@options.options_from(AddOptions, omit=("name", "replace", "sync", "actors", "threads", "gpus"))
+def watch(
+    store: options.StorePath,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder whose files are followed.")],
+    reader: options.ReaderPath = None,
+    as_json: options.AsJson = False,
+    **given: Any,
+) -> None:
+    """Follow a folder: bring the library in line with it, then add, replace and remove what changes; Ctrl+C stops it.
+
+    It runs on one thread and lets other programs have the processor first. If the folder is gone, it ends, and the
+    documents stay.
+
+    attar watch papers ~/Documents/letters
+    """
+    from attar.progress import StoppedError, stopped_by_signals, yield_to_others
+
+    yield_to_others()
+    from attar.library.drafts import follow
+    from attar.library.library import Library
+
+    chosen = AddOptions(**given)
+    with (
+        ExitStack() as stack,
+        suppress(StoppedError),
+        stopped_by_signals(signal.SIGINT, signal.SIGTERM) as stop,
+    ):
+        opened: list[Library] = []
+
+        def library() -> Library:
+            if not opened:
+                made = Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget)
+                opened.append(stack.enter_context(made))
+            return opened[0]
+
+        rounds = follow(
+            library,
+            folder,
+            limits=chosen.limits,
+            tags=chosen.tag or None,
+            on_change=None if as_json else _print_change,
+            stop=stop,
+        )
+        _say(f"bringing {store} in line with {folder}")
+        for number, done in enumerate(rounds):
+            _print_round(done, as_json=as_json, is_first=not number)
+            if not number:
+                _say(f"watching {folder}; stop with Ctrl+C")
+    _say(f"stopped; {store} stays as it is, and the same command continues from there")
+
+
+def _print_change(change: "Change") -> None:
+    if change.change != "unchanged":
+        print_change(change, as_json=False)
+
+
+def _print_round(done: "FolderChanges", *, as_json: bool, is_first: bool) -> None:
+    if as_json:
+        print_json(done)
+        sys.stdout.flush()
+        return
+    for name in done.removed:
+        print(f"removed {shown(name)}", flush=True)
+    if is_first:
+        counts: Counter[str] = Counter(change.change for change in done.changes)
+        counts += Counter({"removed": len(done.removed), "not added": len(done.refused)})
+        print(", ".join(f"{count:,} {what}" for what, count in counts.items()) or "no documents", flush=True)
+    for line in done.skipped:
+        _say(f"skipped {line}")
+    for line in done.refused:
+        print(error_line(Exception(line)), file=sys.stderr, flush=True)
+
+
+def _say(line: str) -> None:
+    print(f"attar: {printable(line)}", file=sys.stderr, flush=True)

@@ -1,15 +1,16 @@
 """The `attar` command. Commands import heavy packages only when they run."""
 
+import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import attar
-from attar.cli import add, ask, documents, watch
-from attar.cli.add import RayCommand
+from attar.cli import add, ask, documents
 from attar.cli.output import error_line
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
@@ -25,6 +26,21 @@ _SECTIONS = {
     "Libraries": ("reread", "mcp", "export", "import", "shard", "store"),
     "Readers and research": ("train-questions", "evaluate-questions", "bench", "paper"),
 }
+
+# What `--ray` takes for an address.
+_ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
+
+
+class RayCommand(TyperCommand):
+    """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give `--ray` its default address."""
+        whole = [
+            "--ray=local" if argument == "--ray" and not _ADDRESS.fullmatch(following) else argument
+            for argument, following in pairwise([*args, ""])
+        ]
+        return super().parse_args(ctx, whole)
 
 
 class Sections(TyperGroup):
@@ -55,7 +71,7 @@ def make_app(command: str | None = None) -> typer.Typer:
     everyday: dict[str, Callable[..., None]] = {
         "demo": demo,
         "add": add.add,
-        "watch": watch.watch,
+        "watch": add.watch,
         "append": add.append,
         "ask": ask.ask,
         "search": ask.search,
@@ -76,13 +92,13 @@ def make_app(command: str | None = None) -> typer.Typer:
 
 def _add_others(app: typer.Typer) -> None:
     """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
-    from attar.cli import cluster, mcp, paper, questions, serve, store
+    from attar.cli import paper, questions, serve, store
 
     app.command("serve", cls=RayCommand)(serve.serve)
-    app.command("mcp")(mcp.mcp)
+    app.command("mcp")(serve.mcp)
     app.command("export")(store.export_documents)
     app.command("import")(store.import_documents)
-    app.command("shard")(cluster.shard)
+    app.command("shard")(store.shard)
     app.command("train-questions")(questions.train_questions)
     app.command("evaluate-questions")(questions.evaluate_questions)
     app.command("bench")(paper.table1)

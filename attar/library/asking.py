@@ -23,9 +23,9 @@ from attar.library.copies import (
     merged_answers,
     without_copies,
 )
+from attar.library.documents import nothing_in
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
 from attar.library.spelling import unknown_words
-from attar.library.subsets import nothing_in
 from attar.results import (
     ABSENT,
     Answer,

@@ -19,18 +19,17 @@ from attar.library.documents import (
     MemoryCache,
     OpenDocument,
     document_of,
+    entries_in,
     similar_names,
     suggesting,
     whole_sentence,
     with_places,
 )
-from attar.library.drafts import Draft
-from attar.library.folders import add_files, file_drafts, follow
+from attar.library.drafts import Draft, add_files, file_drafts, follow
 from attar.library.rereading import refit, reread
 from attar.library.searching import Searching, SearchState
 from attar.library.served import check_disk
 from attar.library.shard import OpenedShard
-from attar.library.subsets import entries_in
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import LibraryReader

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
-from attar.library.documents import MemoryCache
+from attar.library.documents import MemoryCache, SubsetCache
 from attar.library.shard import OpenedShard, RecentScores
-from attar.library.subsets import SubsetCache
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex

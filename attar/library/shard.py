@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from attar.errors import RecordError, UnknownDocumentError
-from attar.library.documents import MemoryCache, OpenDocument, place_in, whole_sentence, with_places
+from attar.library.documents import (
+    MemoryCache,
+    OpenDocument,
+    SubsetCache,
+    place_in,
+    whole_sentence,
+    with_places,
+)
 from attar.library.spelling import LOOKED_AT, Spelling
-from attar.library.subsets import SubsetCache
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex

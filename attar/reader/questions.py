@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from attar.errors import DtypeError
 from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
-from attar.progress import check_stopped
+from attar.progress import check_stopped, one_thread
 from attar.reader.fast_questions import FastEncoder, FastQuestions
 from attar.reader.parts import ReaderParts
 from attar.text.kinds import COMMON
-from attar.threads import one_thread
 
 # How much a phrase loses that only repeats words of the question. EM on 455 questions of SQuAD dev: .532 without,
 # .545 with 3, .549 with 6.

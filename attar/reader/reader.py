@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
-from attar.progress import Progress, check_stopped, ignore_progress
+from attar.progress import Progress, check_stopped, ignore_progress, one_thread
 from attar.reader.answers import ScoredPhrases, rank, rank_phrases
 from attar.reader.confidence import LookCalibration
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, encode_batches
@@ -29,7 +29,6 @@ from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
 from attar.reader.windows import FoundPhrases, WindowedText
 from attar.results import Answer, check_top
-from attar.threads import one_thread
 
 if TYPE_CHECKING:
     import torch

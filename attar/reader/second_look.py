@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Floats
-from attar.progress import check_stopped
+from attar.progress import check_stopped, one_thread
 from attar.reader.fast_spans import Pieces, Spans
 from attar.text.pieces import PieceTokenizer
-from attar.threads import one_thread
 
 # The most sentences that are read again: the network was trained with up to five.
 MOST = 5

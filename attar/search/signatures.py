@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError, ShapeError
+from attar.progress import one_thread
 from attar.search.statistics import Floats, Projection, Statistics, unit_points
-from attar.threads import one_thread
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError, ShapeError
+from attar.progress import one_thread
 from attar.reader.folders import DEFAULT, SHIPPED, shipped_reader
-from attar.threads import one_thread
 
 Floats = NDArray[np.float32]
 

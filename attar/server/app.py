@@ -1,6 +1,8 @@
 """The application: one table of routes, from which routing, OpenAPI and the labels of metrics are made."""
 
+import asyncio
 import contextlib
+import ctypes
 from collections.abc import AsyncIterator
 from functools import cache
 from pathlib import Path
@@ -21,7 +23,6 @@ from attar import wire
 from attar.library.served import ServedLibrary
 from attar.results import Change, DocumentDetails
 from attar.server import middleware, routes
-from attar.server.memory import returning_freed_memory
 from attar.server.metrics import METRICS, Metrics, Observe
 from attar.server.openapi import Parameter, Route, Upload, openapi_document
 from attar.server.service import Service
@@ -180,3 +181,27 @@ def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGI
     app = middleware.PageHeaders(app)
     app = Observe(app, metrics, {(route.method, route.path): route.name for route in ROUTES})
     return middleware.StripPrefix(app, settings.prefix) if settings.prefix else app
+
+
+# Seconds between two times; each takes some milliseconds, in which nothing waits.
+_PAUSE = 5.0
+
+
+@contextlib.asynccontextmanager
+async def returning_freed_memory() -> AsyncIterator[None]:
+    """Give freed memory back every few seconds. Only glibc needs that, and can do it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        yield
+        return
+
+    async def return_again_and_again() -> None:
+        while True:
+            await asyncio.sleep(_PAUSE)
+            await asyncio.to_thread(trim, 0)
+
+    task = asyncio.create_task(return_again_and_again())
+    try:
+        yield
+    finally:
+        task.cancel()

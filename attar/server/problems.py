@@ -104,13 +104,6 @@ class OverloadedError(ProblemError):
         super().__init__(503, f"the server is overloaded; try again in {RETRY_AFTER} s")
 
 
-def check_length(what: str, characters: int, limit: int) -> None:
-    """Refuse a text with more than `limit` characters."""
-    if characters > limit:
-        came = f"got {characters:,}; send it in parts"
-        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
-
-
 def problem_for(error: Exception) -> ProblemError | None:
     """The problem for an error that a handler raised; None for a bug in the server.
 

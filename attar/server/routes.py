@@ -26,11 +26,11 @@ from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels
-from attar.server.costs import check_cost
+from attar.server.batching import check_cost, check_length
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
 from attar.server.openapi import Route, Upload
-from attar.server.problems import ProblemError, check_length, printable
+from attar.server.problems import ProblemError, printable
 from attar.server.service import AskJob, Service
 
 PAGE_SIZE = 100

@@ -1,24 +1,31 @@
-"""Running the application on uvicorn, in one process or several."""
+"""Running the application on uvicorn, in one process or several, with its log and a folder that it follows."""
 
 import gc
+import logging
+import multiprocessing
 import os
+import signal
 import socket
 import sys
 import tempfile
-from contextlib import nullcontext, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from attar.errors import OptionError
+from attar.errors import AttarError, OptionError
+from attar.progress import StoppedError, stopped_by_signals, yield_to_others
+from attar.results import FolderChanges
 from attar.server.connections import Connection
-from attar.server.logs import log, set_up_logging
+from attar.server.problems import printable
 from attar.server.settings import Address, Settings, open_library
-from attar.server.watching import watching
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -137,3 +144,115 @@ def listen(address: Address) -> socket.socket:
         ) from error
     listening.set_inheritable(True)
     return listening
+
+
+log = logging.getLogger("attar.server")
+
+# Characters of a line in the log; a request's own text in it is cut before.
+_MAX_LINE = 4_000
+
+
+class PlainFormatter(logging.Formatter):
+    """One line per event: time, level, message and fields; the trace of a bug has a line per call."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with the fields after the message."""
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        line = f"{self.formatTime(record)} {record.levelname} {record.getMessage()}{fields}"
+        return "\n".join([printable(line, _MAX_LINE), *_trace(record)])
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The object as a line."""
+        event: dict[str, Any] = {
+            "time": record.created,
+            "level": record.levelname.lower(),
+            "message": printable(record.getMessage(), _MAX_LINE),
+        } | _fields(record)
+        if record.exc_info:
+            event["trace"] = "\n".join(_trace(record))
+        return msgspec.json.encode(event).decode()
+
+
+def _trace(record: logging.LogRecord) -> list[str]:
+    """The lines of an exception's trace; its message may be a client's text."""
+    lines = logging.Formatter().formatException(record.exc_info).split("\n") if record.exc_info else []
+    return [printable(line, _MAX_LINE) for line in lines]
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, "fields", {})
+    return fields
+
+
+def set_up_logging(settings: Settings) -> None:
+    """Write the logs of the server and of uvicorn to stderr, in one format; tokens are never logged."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else PlainFormatter())
+    for name in (log.name, "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(settings.log_level.upper())
+        logger.propagate = False
+
+
+# Seconds in which it ends after it is told to: it stops at the next window of a text.
+_SECONDS = 10.0
+
+
+@contextmanager
+def watching(settings: Settings, folder: Path) -> Iterator[None]:
+    """Follow a folder in another process until the end of the block."""
+    process = multiprocessing.get_context("spawn").Process(
+        target=_follow, args=(settings, folder), name="watch", daemon=True
+    )
+    process.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join(_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _follow(settings: Settings, folder: Path) -> None:
+    """Follow a folder until the server ends; a mistake is one line in the log, and the server goes on."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends at Ctrl+C, and then this
+    set_up_logging(settings)
+    yield_to_others()
+    from attar.library.drafts import follow
+
+    with stopped_by_signals(signal.SIGTERM) as stop, suppress(StoppedError):
+        threading.Thread(target=_end_with_server, args=(stop,), daemon=True).start()
+        try:
+            with open_library(replace(settings, read_only=False)) as library:
+                for number, changes in enumerate(follow(lambda: library, folder, stop=stop)):
+                    _log(folder, changes, is_first=not number)
+        except StoppedError:
+            raise
+        except AttarError as fault:
+            log.error("watch: %s", fault)
+
+
+def _end_with_server(stop: threading.Event) -> None:
+    server = multiprocessing.parent_process()
+    if server is not None:
+        server.join()  # also if it was killed
+        stop.set()
+
+
+def _log(folder: Path, done: FolderChanges, *, is_first: bool) -> None:
+    for change in done.changes:
+        if change.change != "unchanged":
+            log.info("watch: %s %s", change.change, change.name)
+    for name in done.removed:
+        log.info("watch: removed %s", name)
+    for line in done.refused:
+        log.warning("watch: %s", line)
+    if is_first:
+        log.info("watch: the library is in line with %s; following its changes", folder)

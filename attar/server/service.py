@@ -16,12 +16,10 @@ from attar.errors import AttarError, UnknownDocumentError
 from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked, Subset
-from attar.server.batching import Batcher, SerialExecutor, isolate_failures
-from attar.server.costs import turns, weight_of
+from attar.server.batching import Batcher, SerialExecutor, check_length, isolate_failures, turns, weight_of
 from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
 from attar.server.openapi import Upload
-from attar.server.problems import check_length
 from attar.server.settings import Settings
 from attar.store.maintenance import Stats
 from attar.wire import Signing

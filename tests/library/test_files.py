@@ -7,8 +7,7 @@ import pytest
 
 from attar.documents.sources import find_files
 from attar.errors import FormatError
-from attar.library.drafts import read_files
-from attar.library.folders import add_files
+from attar.library.drafts import add_files, read_files
 from attar.library.library import Library
 from attar.store.records import Origin
 

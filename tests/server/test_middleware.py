@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from attar.server.app import ROUTES
-from attar.server.logs import JsonFormatter, PlainFormatter
+from attar.server.run import JsonFormatter, PlainFormatter
 from attar.server.settings import LOOPBACK_HOSTS
 
 from .conftest import END, HEAD, Hold, wait_until
