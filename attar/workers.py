@@ -63,10 +63,10 @@ class Worker:
             return self._connection.recv()
 
 
-def receive(workers: Sequence[Worker]) -> list[tuple[Worker, Any]]:
-    """Wait for replies of some workers, and take all that have come."""
+def receive(workers: Sequence[Worker], timeout: float | None = None) -> list[tuple[Worker, Any]]:
+    """Wait for replies of some workers, at most `timeout` seconds, and take all that have come."""
     by_connection = {worker._connection: worker for worker in workers}
-    ready = [by_connection[connection] for connection in wait(list(by_connection))]  # type: ignore[index]
+    ready = [by_connection[connection] for connection in wait(list(by_connection), timeout)]  # type: ignore[index]
     return [(worker, worker.receive()) for worker in ready]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
-from attar.library.bank_answers import Answerer, KnownQuestions, answer_questions
+from attar.library.bank_answers import Answerer, KnownQuestions, Ragged, answer_questions
 from attar.library.documents import OpenDocument, suggesting
 from attar.reader.fast_bank import BankPlace, DeviceQuestions, DeviceSpans, PhraseBank
 from attar.reader.fast_spans import Pieces
@@ -119,11 +119,13 @@ class DocumentBank:
         with self._lock, self._library.store.snapshot() as now:
             self._refresh(now)
             documents, on_device = self._documents, self._on_device
+            found = [documents.get(key_of(name)) for name in names]
             results: list[Asked | AttarError | None] = [
-                self._fault(now, name, question) for name, question in zip(names, questions, strict=True)
+                self._fault(now, name, question, document is not None)
+                for name, question, document in zip(names, questions, found, strict=True)
             ]
             asked = [at for at, result in enumerate(results) if result is None]
-            banked = [documents[key_of(names[at])] for at in asked]
+            banked = [document for at in asked if (document := found[at]) is not None]
             if asked:
                 jobs = on_device.look_up([questions[at] for at in asked], [each.place for each in banked])
         if asked:
@@ -177,11 +179,11 @@ class DocumentBank:
         for worker, asked in inputs.items():
             worker.send([next(spans) for _ in asked])
 
-    def _fault(self, now: Snapshot, name: str, question: str) -> AttarError | None:
+    def _fault(self, now: Snapshot, name: str, question: str, is_there: bool) -> AttarError | None:
         """What is wrong with a question, if anything is."""
         try:
             check_asked("question", question)
-            if key_of(name) not in self._documents:
+            if not is_there:
                 now.memory(now.entry(name))  # says what is the matter with it
                 return RecordError(f"document {name!r} cannot be read", "add it again")
         except AttarError as fault:
@@ -248,7 +250,9 @@ class _OnDevice:
         pieces = self._tokens.pieces(plain)
         encoded = self._questions.encode(pieces)
         found = self.bank.look_up(places, encoded, self._table)
-        return KnownQuestions(plain, pieces, *encoded.arrays(), *map(list, zip(*found, strict=True)))
+        ragged = (Ragged.of(arrays) for arrays in (pieces, *zip(*found, strict=True)))
+        of_pieces, products, overlaps = ragged
+        return KnownQuestions(plain, of_pieces, *encoded.arrays(), products, overlaps)
 
 
 def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:

@@ -1,10 +1,13 @@
 """Answers from what a bank found on its device: the plain path's, with numpy alone, here or in other processes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import AttarError
@@ -23,6 +26,26 @@ _PIECES = 2**15
 _CACHE = 2**30
 
 
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Arrays of different lengths one after another, which are sent to another process as one."""
+
+    joined: NDArray[Any]
+    bounds: NDArray[np.int64]  # where each begins, and the last ends
+
+    @classmethod
+    def of(cls, arrays: Sequence[NDArray[Any]]) -> "Ragged":
+        return cls(np.concatenate(arrays), np.cumsum([0, *map(len, arrays)]))
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self.joined[first:last] for first, last in pairwise(self.bounds.tolist()))
+
+    def part(self, first: int, last: int) -> "Ragged":
+        """Some of them."""
+        bounds = self.bounds[first : last + 1]
+        return Ragged(self.joined[bounds[0] : bounds[-1]], bounds - bounds[0])
+
+
 class KnownQuestions(NamedTuple):
     """Questions: texts, word pieces, vectors `[Q, k]`, scores of "no answer" `[Q]`, and weights of pieces `[Q, l]`.
 
@@ -30,17 +53,24 @@ class KnownQuestions(NamedTuple):
     """
 
     questions: list[str]
-    pieces: list[NDArray[Any]]
+    pieces: Ragged
     vectors: Floats
     nulls: Floats
     weights: Floats
-    products: list[Floats]
-    overlaps: list[Floats]
+    products: Ragged
+    overlaps: Ragged
 
     def part(self, first: int, last: int) -> "KnownQuestions":
         """Some of them."""
-        parts: tuple[Any, ...] = self
-        return KnownQuestions(*(part[first:last] for part in parts))
+        return KnownQuestions(
+            self.questions[first:last],
+            self.pieces.part(first, last),
+            self.vectors[first:last],
+            self.nulls[first:last],
+            self.weights[first:last],
+            self.products.part(first, last),
+            self.overlaps.part(first, last),
+        )
 
 
 class Answerer:

@@ -1,8 +1,10 @@
 """Documents read before `Adder` asks for them: a device reads the next ones while this process writes the last."""
 
 import contextvars
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from attar.errors import AttarError
@@ -42,7 +44,7 @@ def read_ahead(
     ahead: Future[list[Draft]] | None = None
     failure: AttarError | None = None
     waiting = batches(drafts, batch_size, Pace(_CHARACTERS))
-    with ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
+    with _quick_switches(), ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
         while ahead is not None or failure is None:
             before, ahead = ahead, None
             try:
@@ -57,3 +59,14 @@ def read_ahead(
                 break
     if failure is not None:
         raise failure
+
+
+@contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let threads switch more often: one that launches a kernel gives up its turn, and else waits 5 ms for it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

@@ -152,8 +152,8 @@ class Memory:
         if len(self.reader.encode()) > _LONGEST_FINGERPRINT:
             expected = f"a fingerprint of at most {_LONGEST_FINGERPRINT} bytes"
             raise OptionError.expected("reader", expected, "a longer one")
-        dtypes = f"{self.numbers.dtype} and {self.scales.dtype}"
-        if dtypes != "int8 and float32":
+        if self.numbers.dtype != np.int8 or self.scales.dtype != np.float32:
+            dtypes = f"{self.numbers.dtype} and {self.scales.dtype}"
             raise DtypeError.expected(
                 "numbers and scales", "int8 and float32", dtypes, "use Memory.quantized"
             )
@@ -253,6 +253,11 @@ class Memory:
             self.phrases.to_bytes(),
         )
         return wrap(KIND, b"".join(parts), "memory")
+
+    def with_bytes(self, data: bytes) -> "Memory":
+        """The same memory, whose bytes another process has made already."""
+        self.__dict__["_bytes"] = data
+        return self
 
     @classmethod
     def from_bytes(cls, buffer: Buffer, what: str = "memory") -> "Memory":

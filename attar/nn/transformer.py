@@ -7,10 +7,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from attar.ops.checks import Device, Dtype
 from attar.options import TransformerShape
+
+# Not cuDNN's: it makes a plan for every new number and length of texts, which takes longer than reading them.
+_ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 class Transformer(nn.Module):
@@ -96,7 +100,8 @@ def run_layers(
         attention = layer.self_attn
         stacked = functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
         queries, keys, values = stacked.view(*x.shape[:2], 3, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
-        read = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+        with sdpa_kernel(_ATTENTION):
+            read = functional.scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
         x = layer.norm1(x + attention.out_proj(read.transpose(1, 2).flatten(2)))
         x = layer.norm2(x + layer.linear2(functional.gelu(layer.linear1(x))))
     return x

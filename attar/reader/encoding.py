@@ -177,7 +177,10 @@ class TextEncoder:
         ids[inside], sentences[inside] = windows.ids, windows.sentences
         ids[:, 0] = tokenizer.cls
         ids[at == lengths + 1] = tokenizer.sep
-        parts = (torch.from_numpy(part) for part in (ids, sentences, at <= lengths + 1, inside))
+        parts = [torch.from_numpy(part) for part in (ids, sentences, at <= lengths + 1, inside)]
+        if self.device.type == "cuda":
+            # Copies of other memory would wait for what the device is doing.
+            parts = [part.pin_memory() for part in parts]
         return PaddedWindows(*(part.to(self.device, non_blocking=True) for part in parts))
 
     def _valid(self, windows: PaddedWindows) -> "Tensor":

@@ -102,7 +102,7 @@ class PhraseBank:
         self, places: Sequence[BankPlace], asked: "EncodedOnDevice", table: Tensor
     ) -> tuple[Tensor, int]:
         """Products and overlaps side by side, and the number of the products."""
-        columns = torch.tensor(places).to(table.device)
+        columns = torch.from_numpy(np.array(places)).to(table.device)
         most = BankPlace(*(max(counts) for counts in zip(*places, strict=True)))
         # Rows of padding are those of another document: nobody reads their products.
         rows = self._phrases.rows(columns[:, 0], most.phrase_count)

@@ -112,12 +112,15 @@ class Query:
         A word adds at most its weight, however long the text, so that documents can be compared.
         """
         # Sentences that a budget or a subtraction left without words are none.
-        count = int((np.diff(index.word_starts) > 0).sum())
+        count = int((index.word_starts[1:] > index.word_starts[:-1]).sum())
         distinct, row = index.distinct_words
-        piece_of = np.full(int(distinct[-1]) + 1 if len(distinct) else 0, -1)
-        for piece, ids in enumerate(self.exact):
-            piece_of[ids[ids < len(piece_of)]] = piece
-        found = piece_of[distinct][row]
+        ids = np.concatenate((*self.exact, [-1]))
+        places = np.searchsorted(distinct, ids)
+        pieces = np.repeat(np.arange(len(self.exact)), [len(forms) for forms in self.exact])
+        is_there = np.flatnonzero(np.append(distinct, -2)[places] == ids)
+        piece_of = np.full(len(distinct), -1)
+        piece_of[places[is_there]] = pieces[is_there]
+        found = piece_of[row]
         places = np.flatnonzero(found >= 0)
         sentences = np.searchsorted(index.word_starts, places, side="right") - 1
         # A sentence may have several forms of one number.
