@@ -38,6 +38,7 @@ from attar.results import (
     check_asked,
     check_top,
 )
+from attar.search.lexical import Corpus
 from attar.search.ranking import (
     PHRASES_WEIGHT,
     RERANKED,
@@ -49,7 +50,6 @@ from attar.search.ranking import (
     rerank,
 )
 from attar.search.spelling import doubtful_words
-from attar.search.table import Corpus
 from attar.text.kinds import is_question, is_yes_no
 from attar.text.quotes import MOST_WORDS, words_of
 

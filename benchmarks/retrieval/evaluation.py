@@ -14,10 +14,10 @@ from attar.errors import MissingError
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search import scan
+from attar.search.lexical import Lexical
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
 from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
 from attar.search.statistics import Floats, Projection, Statistics, unit_rows
-from attar.search.table import Lexical
 from benchmarks.retrieval import baselines
 from benchmarks.retrieval.encoders import ReaderEncoder, Tokens
 from benchmarks.retrieval.sets import RetrievalSet
