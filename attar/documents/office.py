@@ -24,12 +24,12 @@ from attar.errors import FormatError
 # An XML file takes many times its size in memory.
 _MAX_XML = 2**28
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 # Deleted text of tracked changes, field codes, and the older copy of a drawing.
-_SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom"))
+_SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom", _FALLBACK))
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAX_COLUMNS = 1_000
 # Cells that are there, not those between them and the last row.
 _MAX_CELLS = 2_000_000
@@ -76,22 +76,19 @@ def read_pptx(blob: Blob) -> Iterator[Extracted]:
         check_package(blob, data)
         archive = zipfile.ZipFile(io.BytesIO(data))
         builder, first = TextBuilder(), ""
-        folder = "ppt/"
         show = parse_xml(archive.read("ppt/presentation.xml"))
         slides = _relations(archive, "ppt/presentation.xml")
         identifiers = [slide.get(_RELATION) for slide in show.iter(f"{_P}sldId")]
         for number, identifier in enumerate(identifiers, 1):
-            path = folder + slides[identifier].removeprefix("/ppt/")
+            path = "ppt/" + slides[identifier].removeprefix("/ppt/")
             builder.begin(f"slide {number}")
             title = _add_slide(builder, parse_xml(archive.read(path)))
             first = first or title
             for target in _relations(archive, path).values():
                 if "notesSlide" in target:
                     builder.begin(f"slide {number}, notes")
-                    _add_slide(
-                        builder,
-                        parse_xml(archive.read(folder + target.split("ppt/")[-1].removeprefix("../"))),
-                    )
+                    notes = "ppt/" + target.split("ppt/")[-1].removeprefix("../")
+                    _add_slide(builder, parse_xml(archive.read(notes)))
     yield builder.build(first)
 
 
@@ -274,7 +271,7 @@ def _add_body(builder: TextBuilder, body: Any, styles: dict[str, str]) -> str:
                 title = title or text
             else:
                 builder.add(text)
-        elif element.tag in (_FALLBACK, f"{_W}del", f"{_W}moveFrom"):
+        elif element.tag in _SKIPPED:
             walk.skip_subtree()
     return title
 
@@ -307,12 +304,8 @@ def _paragraph(paragraph: Any) -> str:
             pieces.append(" ")
         elif element.tag in (f"{_W}br", f"{_W}cr"):
             pieces.append("\n")
-        elif element.tag in (f"{_W}noBreakHyphen",):
+        elif element.tag == f"{_W}noBreakHyphen":
             pieces.append("-")
-        elif (
-            element.tag in _SKIPPED
-            or element.tag == _FALLBACK
-            or (element.tag == f"{_W}p" and element is not paragraph)
-        ):
+        elif element.tag in _SKIPPED or (element.tag == f"{_W}p" and element is not paragraph):
             walk.skip_subtree()
     return "".join(pieces)

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from attar.errors import FormatError
-from benchmarks.document_files import docx_of, eml_of, pdf_of, zip_of
+from benchmarks.document_files import docx_of, eml_of, pdf_of, xlsx_of, zip_of
 from benchmarks.office_files import compound_file, msg_of, odp_of, ods_of, odt_of, pptx_of, rtf_of
 from tests.documents.conftest import TEXT, place_of, recovered
 
@@ -163,6 +163,8 @@ def _with_footnote(data: bytes, text: str) -> bytes:
 
 
 WHOLE = {
+    "a.docx": docx_of(TEXT),
+    "a.xlsx": xlsx_of({"A": [["x", "y"], ["1", "2"]]}),
     "a.pptx": pptx_of(SLIDES),
     "a.odt": odt_of(TEXT),
     "a.ods": ods_of({"A": [["x", "y"], ["1", "2"]]}),
@@ -208,13 +210,3 @@ def test_attachments_nested_ten_deep_are_one_clear_line(read):
     ]
     (fault,) = map(str, faults)
     assert fault.endswith("5.eml is attached to a message within 3 others; save it first")
-
-
-def test_what_programs_leave_in_folders_is_ignored(tmp_path):
-    from attar.documents.sources import find_files
-
-    for name in ("a.txt", "~$a.docx", "Thumbs.db", ".DS_Store", "desktop.ini", ".~lock.a.odt#"):
-        (tmp_path / name).write_text("Ann left.")
-    found = find_files([tmp_path])
-    assert [file.name for file in found.files] == ["a"]
-    assert found.skipped == []
