@@ -41,7 +41,7 @@ def read_docx(blob: Blob) -> Iterator[Extracted]:
     """A Word document: paragraphs, headings and tables in order; title and date from its properties."""
     data = blob.data()
     with parsing(blob.where, "a DOCX file"):
-        check_package(blob, data)
+        open_package(blob, data)
         import docx
 
         document = docx.Document(io.BytesIO(data))
@@ -73,8 +73,7 @@ def read_pptx(blob: Blob) -> Iterator[Extracted]:
     """A presentation: the texts, tables and notes of its slides, which are its parts."""
     data = blob.data()
     with parsing(blob.where, "a PPTX file"):
-        check_package(blob, data)
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive = open_package(blob, data)
         builder, first = TextBuilder(), ""
         show = parse_xml(archive.read("ppt/presentation.xml"))
         slides = _relations(archive, "ppt/presentation.xml")
@@ -153,7 +152,7 @@ def read_xlsx(blob: Blob) -> Iterator[Extracted]:
     data = blob.data()
     with parsing(blob.where, "an XLSX file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what openpyxl does not read, such as charts
-        check_package(blob, data)
+        open_package(blob, data)
         import openpyxl
 
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
@@ -246,10 +245,12 @@ def _cell(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def check_package(blob: Blob, data: bytes) -> None:
-    """Refuse a package that grows to more than the limit, before anything of it is parsed."""
-    members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    check_size(blob.where, sum(member.file_size for member in members), min(blob.max_bytes, _MAX_XML))
+def open_package(blob: Blob, data: bytes) -> zipfile.ZipFile:
+    """Open a package, and refuse one that grows to more than the limit before anything of it is parsed."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    size = sum(member.file_size for member in archive.infolist())
+    check_size(blob.where, size, min(blob.max_bytes, _MAX_XML))
+    return archive
 
 
 def _add_body(builder: TextBuilder, body: Any, styles: dict[str, str]) -> str:
