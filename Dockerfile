@@ -3,7 +3,7 @@ ARG PYTHON_IMAGE=python:3.12-slim
 FROM ${PYTHON_IMAGE} AS build
 
 # torch without CUDA: 0.8 GB instead of 5. Add "fast" to the extras for a compiled search: 0.2 GB.
-ARG EXTRAS=documents,search,server
+ARG EXTRAS=documents,server
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=/build/constraints.txt
 WORKDIR /build

@@ -100,7 +100,7 @@ endef
 .venv/demo: pyproject.toml constraints.txt
 	@echo "Making .venv: 1.2 GB on disk$(if $(shell command -v nvidia-smi), and several more for CUDA), most of it PyTorch."
 	$(MAKE_VENV)
-	$(INSTALL) --editable '.[documents,search,server,watch]'
+	$(INSTALL) --editable '.[documents,server,watch]'
 	touch $@
 
 .venv/ready: pyproject.toml constraints.txt

@@ -6,7 +6,6 @@ with. The words that a file gives back are counted too.
 
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import Annotated
 import torch
 import typer
 
-from attar.documents.sources import SourceFile, read_source_file
+from attar.documents.sources import read_bytes
 from attar.errors import OptionError
 from attar.reader.reader import Reader
 from attar.training.data import read_passages
@@ -37,11 +36,9 @@ KINDS: dict[str, Callable[[str], bytes]] = {
 }
 
 
-def as_file(document: AskedDocument, kind: str, folder: Path) -> AskedDocument:
+def as_file(document: AskedDocument, kind: str) -> AskedDocument:
     """A document with the text that is read from its file."""
-    path = folder / f"document.{kind}"
-    path.write_bytes(KINDS[kind](document.text))
-    (found,) = read_source_file(SourceFile(path, "", path.name, path.stat().st_size))
+    (found,) = read_bytes(f"document.{kind}", KINDS[kind](document.text))
     return replace(document, text=found.text)
 
 
@@ -69,18 +66,17 @@ def main(
     documents = group_documents(read_passages(QUESTIONS), 1)[: limit or None]
     loaded = Reader.load(reader)
     rows: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in chosen:
-            read = [as_file(document, kind, Path(folder)) for document in documents]
-            scores = evaluate_reader(loaded, read, name=kind)[-1].scores
-            pairs = zip(read, documents, strict=True)
-            words = min(recovered(own.text, given.text) for own, given in pairs)
-            rows[kind] = {
-                "words": words,
-                "em": scores.em or 0.0,
-                "f1": scores.f1 or 0.0,
-                "sentence": scores.sentence or 0.0,
-            }
+    for kind in chosen:
+        read = [as_file(document, kind) for document in documents]
+        scores = evaluate_reader(loaded, read, name=kind)[-1].scores
+        pairs = zip(read, documents, strict=True)
+        words = min(recovered(own.text, given.text) for own, given in pairs)
+        rows[kind] = {
+            "words": words,
+            "em": scores.em or 0.0,
+            "f1": scores.f1 or 0.0,
+            "sentence": scores.sentence or 0.0,
+        }
     if as_json:
         print(json.dumps(rows))
     else:

@@ -117,7 +117,7 @@ def try_wheel(wheel: Path, python: Path, folder: Path, torch_index: str) -> None
     install += ["--constraint", ROOT / "constraints.txt"]
     if torch_index:
         _run(*install, "--retries", "1", "--no-deps", "--index-url", torch_index, "torch", check=False)
-    _run(*install, f"{wheel}[documents,fast,search,server]")
+    _run(*install, f"{wheel}[documents,fast,server]")
     _run(programs / "python", "-m", "pip", "check")
     work = folder / "work"
     work.mkdir()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from attar.library.asking import TOGETHER
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.scan import CANDIDATES, InvertedLists, is_rounded, near_scores, scores
+from attar.search.scan import CANDIDATES, is_rounded, near_scores, scores
 from attar.search.signatures import (
     DEFAULT_SIZE,
     SignatureRecord,
@@ -74,19 +74,16 @@ def queries_like(packed: NDArray[np.uint8], count: int, size: int = DEFAULT_SIZE
     return (signs + random.standard_normal(signs.shape)).astype(np.float32)
 
 
-def best(
-    packed: NDArray[np.uint8], queries: Floats, count: int, among: NDArray[np.intp] | None = None
-) -> NDArray[np.intp]:
-    """The rows `[m, count]`, of all or `among` some, with the highest scores for each query, best first.
+def best(packed: NDArray[np.uint8], queries: Floats, count: int) -> NDArray[np.intp]:
+    """The rows `[m, count]` with the highest scores for each query, best first.
 
     The first scan may round; the best of it, many times as many as asked for, are compared exactly.
     """
-    among = np.arange(len(packed)) if among is None else among
-    near = near_scores(packed, queries, is_rounded(len(packed)), among)
-    candidates = min(len(among), max(CANDIDATES, 8 * count))
+    near = near_scores(packed, queries, is_rounded(len(packed)))
+    candidates = min(len(packed), max(CANDIDATES, 8 * count))
     places = np.argpartition(-near, candidates - 1, axis=1)[:, :candidates]
     rows = []
-    for query, own in zip(queries, among[places], strict=True):
+    for query, own in zip(queries, places, strict=True):
         exact = scores(packed, query[None], own)[0]
         rows.append(own[np.argsort(-exact, kind="stable")][:count])
     return np.stack(rows)
@@ -106,28 +103,6 @@ def measure_scan(count: int, rounds: int) -> dict[str, float]:
         "exact scan, one query (ms)": median_ms(lambda: best(packed, queries[:1], 10), rounds),
         "exact scan, each of 64 (ms)": median_ms(lambda: best(packed, queries, 10), 1) / 64,
         "recall@10 of the scan": float(recall),
-    }
-
-
-def measure_index(count: int, rounds: int) -> dict[str, float]:
-    """Inverted lists over the signs: the exact scan of the nearest of them, compared with that of all."""
-    packed = made_up(count, signature_bytes(DEFAULT_SIZE))
-    queries = queries_like(packed, 64)
-    began = time.perf_counter()
-    lists = InvertedLists.of(packed)
-    built = time.perf_counter() - began
-    exact = best(packed, queries, 10)
-
-    def search(query: NDArray[np.float32]) -> NDArray[np.intp]:
-        return best(packed, query[None], 10, lists.near(query)).reshape(-1)
-
-    pairs = zip(map(search, queries), exact.tolist(), strict=True)
-    return {
-        "signatures in lists": count,
-        "lists, building (s)": built,
-        "lists, one query (ms)": median_ms(lambda: search(queries[0]), rounds),
-        "exact scan of the same, one query (ms)": median_ms(lambda: best(packed, queries[:1], 10), rounds),
-        "recall@10 of the lists": float(np.mean([len(set(a.tolist()) & set(b)) / 10 for a, b in pairs])),
     }
 
 
@@ -220,7 +195,6 @@ def run(*, quick: bool = False, only: str = "", count: int = 0) -> dict[str, flo
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "build": lambda: measure_build(reader, rounds),
         "library": lambda: measure_library(reader, count or (300 if quick else 100_000), rounds),
-        "index": lambda: measure_index(count or (10_000 if quick else 1_000_000), rounds),
         "scan": lambda: measure_scan(count or (5_000 if quick else 1_000_000), rounds),
     }
     found: dict[str, float] = {}
@@ -232,7 +206,7 @@ def run(*, quick: bool = False, only: str = "", count: int = 0) -> dict[str, flo
 
 def main(
     quick: Quick = False,
-    only: Annotated[str, typer.Option(help="build, index, library or scan; all by default.")] = "",
+    only: Annotated[str, typer.Option(help="build, library or scan; all by default.")] = "",
     count: Annotated[int, typer.Option(min=0, help="Signatures; 0: as many as the targets have.")] = 0,
     json_output: Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, Any, Self
 
-from attar.documents.extracted import Blob, Budget, Extracted, check_size
+from attar.documents.extracted import Blob, Budget, Extracted, check_size, report
 from attar.errors import AttarError, FormatError
 
 # An archive in an archive in an archive is read, a deeper one is not.
@@ -80,9 +80,8 @@ def read_zip(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
             if member.is_dir() or _is_hidden(member.filename):
                 continue
             if member.flag_bits & _ENCRYPTED:
-                _report(
-                    blob, FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
-                )
+                encrypted = FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
+                report(encrypted, blob.report)
                 continue
             for found_one in _read_member(
                 blob, member.filename, member.file_size, partial(archive.open, member), read
@@ -111,13 +110,13 @@ def _read_member(
             raise FormatError.expected(where, f"members of at most {most:,} bytes in all", "more", remedy)
         budget.bytes -= size
         name = _safe_name(path)
-        # Members of the first kind of archive that attar read have no prefix.
+        # Sets of stories are such archives: their members have no prefix.
         name = name if blob.where.endswith(".tar.xz") and not blob.depth else f"{blob.name}/{name}"
         with decompressing(replace(blob, where=where)), open_member() as file:
             member = replace(blob, where=where, name=name, file=file, compressed=True, depth=blob.depth + 1)
             yield from read(member)
     except AttarError as fault:
-        _report(blob, fault)
+        report(fault, blob.report)
 
 
 def read_attachment(
@@ -126,7 +125,7 @@ def read_attachment(
     """The documents of a file that is attached to an e-mail; the title of one without says to which."""
     if blob.depth >= MAX_DEPTH:
         sentence = f"{blob.where}: {name} is attached to a message within {blob.depth} others"
-        _report(blob, FormatError(sentence, "save it first"))
+        report(FormatError(sentence, "save it first"), blob.report)
         return
     for found in _read_member(_counted(blob), name, len(data), partial(io.BytesIO, data), read):
         about = f"{name}, attached to {subject}" if subject else name
@@ -135,12 +134,6 @@ def read_attachment(
 
 def _itself(file: IO[bytes]) -> IO[bytes]:
     return file
-
-
-def _report(blob: Blob, fault: AttarError) -> None:
-    if blob.report is None:
-        raise fault
-    blob.report(fault)
 
 
 def _counted(blob: Blob) -> Blob:

@@ -177,6 +177,13 @@ def short(label: str) -> str:
     return line if len(line) <= _LONGEST_LABEL else line[: _LONGEST_LABEL - 1] + "…"
 
 
+def report(error: AttarError, on_bad: OnBad | None) -> None:
+    """Tell of what cannot be read, so that the rest is read nevertheless; without anybody to tell, raise it."""
+    if on_bad is None:
+        raise error
+    on_bad(error)
+
+
 def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:

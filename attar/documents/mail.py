@@ -274,16 +274,13 @@ def read_msg(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
     with parsing(blob.where, "an Outlook message"):
         import olefile
 
-        if not olefile.isOleFile(data=data):
+        file = olefile.OleFileIO(io.BytesIO(data)) if olefile.isOleFile(data=data) else None
+        if file is None or not file.exists("__properties_version1.0"):
             raise FormatError(f"{blob.where} is not an Outlook message", "leave it out")
-        file = olefile.OleFileIO(io.BytesIO(data))
-        value = partial(_text_property, file, "")
-        if not file.exists("__properties_version1.0"):
-            raise FormatError(f"{blob.where} is not an Outlook message", "leave it out")
+        value = partial(_text_property, file)
         storages = sorted({path[0] for path in file.listdir(storages=True) if path[0].startswith("__attach")})
-        names = [value(_LONG_NAME, storage) or value(_NAME, storage) or "a message" for storage in storages][
-            :_MAX_ATTACHMENTS
-        ]
+        del storages[_MAX_ATTACHMENTS:]
+        names = [value(_LONG_NAME, storage) or value(_NAME, storage) or "a message" for storage in storages]
         subject, sent = value(_SUBJECT), _sent(file, value)
         sender, address = value(_SENDER), value(_SMTP) or value(_ADDRESS)
         writer = f"{sender} ({address})" if "@" in address and sender != address else sender or address
@@ -294,7 +291,7 @@ def read_msg(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
         people = (writer, value(_TO).replace(";", ","), value(_CC).replace(";", ","))
         add_mail(builder, people, sent, subject, body, names)
     yield builder.build(subject, "" if sent is None else sent.isoformat())
-    for storage, name in zip(storages, names, strict=False):
+    for storage, name in zip(storages, names, strict=True):
         content = _stream(file, f"{storage}/__substg1.0_{_DATA}0102")
         if content:
             yield from read_attachment(blob, name, content, subject, read)
@@ -305,12 +302,12 @@ def _stream(file: Any, path: str) -> bytes:
     return bytes(file.openstream(parts).read()) if file.exists(parts) else b""
 
 
-def _text_property(file: Any, default: str, number: str, storage: str = "") -> str:
+def _text_property(file: Any, number: str, storage: str = "") -> str:
     """A text of the message, in UTF-16 or in the older encoding."""
     path = f"{storage}/" * bool(storage) + f"__substg1.0_{number}"
     if wide := _stream(file, f"{path}001F"):
         return clean(wide.decode("utf-16-le", "replace"))
-    return clean(_stream(file, f"{path}001E").decode("cp1252", "replace")) or default
+    return clean(_stream(file, f"{path}001E").decode("cp1252", "replace"))
 
 
 def _sent(file: Any, value: Callable[[str], str]) -> datetime | None:

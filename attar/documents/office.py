@@ -24,12 +24,12 @@ from attar.errors import FormatError
 # An XML file takes many times its size in memory.
 _MAX_XML = 2**28
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 # Deleted text of tracked changes, field codes, and the older copy of a drawing.
-_SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom"))
+_SKIPPED = frozenset((f"{_W}del", f"{_W}instrText", f"{_W}moveFrom", _FALLBACK))
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 _MAX_COLUMNS = 1_000
 # Cells that are there, not those between them and the last row.
 _MAX_CELLS = 2_000_000
@@ -41,7 +41,7 @@ def read_docx(blob: Blob) -> Iterator[Extracted]:
     """A Word document: paragraphs, headings and tables in order; title and date from its properties."""
     data = blob.data()
     with parsing(blob.where, "a DOCX file"):
-        check_package(blob, data)
+        open_package(blob, data)
         import docx
 
         document = docx.Document(io.BytesIO(data))
@@ -73,25 +73,21 @@ def read_pptx(blob: Blob) -> Iterator[Extracted]:
     """A presentation: the texts, tables and notes of its slides, which are its parts."""
     data = blob.data()
     with parsing(blob.where, "a PPTX file"):
-        check_package(blob, data)
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive = open_package(blob, data)
         builder, first = TextBuilder(), ""
-        folder = "ppt/"
         show = parse_xml(archive.read("ppt/presentation.xml"))
         slides = _relations(archive, "ppt/presentation.xml")
         identifiers = [slide.get(_RELATION) for slide in show.iter(f"{_P}sldId")]
         for number, identifier in enumerate(identifiers, 1):
-            path = folder + slides[identifier].removeprefix("/ppt/")
+            path = "ppt/" + slides[identifier].removeprefix("/ppt/")
             builder.begin(f"slide {number}")
             title = _add_slide(builder, parse_xml(archive.read(path)))
             first = first or title
             for target in _relations(archive, path).values():
                 if "notesSlide" in target:
                     builder.begin(f"slide {number}, notes")
-                    _add_slide(
-                        builder,
-                        parse_xml(archive.read(folder + target.split("ppt/")[-1].removeprefix("../"))),
-                    )
+                    notes = "ppt/" + target.split("ppt/")[-1].removeprefix("../")
+                    _add_slide(builder, parse_xml(archive.read(notes)))
     yield builder.build(first)
 
 
@@ -156,7 +152,7 @@ def read_xlsx(blob: Blob) -> Iterator[Extracted]:
     data = blob.data()
     with parsing(blob.where, "an XLSX file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what openpyxl does not read, such as charts
-        check_package(blob, data)
+        open_package(blob, data)
         import openpyxl
 
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
@@ -249,10 +245,12 @@ def _cell(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def check_package(blob: Blob, data: bytes) -> None:
-    """Refuse a package that grows to more than the limit, before anything of it is parsed."""
-    members = zipfile.ZipFile(io.BytesIO(data)).infolist()
-    check_size(blob.where, sum(member.file_size for member in members), min(blob.max_bytes, _MAX_XML))
+def open_package(blob: Blob, data: bytes) -> zipfile.ZipFile:
+    """Open a package, and refuse one that grows to more than the limit before anything of it is parsed."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    size = sum(member.file_size for member in archive.infolist())
+    check_size(blob.where, size, min(blob.max_bytes, _MAX_XML))
+    return archive
 
 
 def _add_body(builder: TextBuilder, body: Any, styles: dict[str, str]) -> str:
@@ -274,7 +272,7 @@ def _add_body(builder: TextBuilder, body: Any, styles: dict[str, str]) -> str:
                 title = title or text
             else:
                 builder.add(text)
-        elif element.tag in (_FALLBACK, f"{_W}del", f"{_W}moveFrom"):
+        elif element.tag in _SKIPPED:
             walk.skip_subtree()
     return title
 
@@ -307,12 +305,8 @@ def _paragraph(paragraph: Any) -> str:
             pieces.append(" ")
         elif element.tag in (f"{_W}br", f"{_W}cr"):
             pieces.append("\n")
-        elif element.tag in (f"{_W}noBreakHyphen",):
+        elif element.tag == f"{_W}noBreakHyphen":
             pieces.append("-")
-        elif (
-            element.tag in _SKIPPED
-            or element.tag == _FALLBACK
-            or (element.tag == f"{_W}p" and element is not paragraph)
-        ):
+        elif element.tag in _SKIPPED or (element.tag == f"{_W}p" and element is not paragraph):
             walk.skip_subtree()
     return "".join(pieces)

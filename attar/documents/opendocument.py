@@ -1,12 +1,11 @@
 """OpenDocument: texts, spreadsheets and presentations of LibreOffice and others."""
 
-import io
 import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parse_xml, parsing
-from attar.documents.office import add_rows, check_package
+from attar.documents.office import add_rows, open_package
 from attar.errors import FormatError
 
 _NAMESPACE = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
@@ -24,8 +23,7 @@ def read_opendocument(blob: Blob) -> Iterator[Extracted]:
     """A text with its headings and tables, the rows of sheets, or the slides of a presentation with their notes."""
     data = blob.data()
     with parsing(blob.where, "an OpenDocument file"):
-        check_package(blob, data)
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive = open_package(blob, data)
         if b"encryption-data" in _member(archive, "META-INF/manifest.xml"):
             raise FormatError(f"{blob.where} is encrypted", "save it without a password")
         body = parse_xml(archive.read("content.xml")).find(f"{_OFFICE}body")

@@ -96,9 +96,8 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
         yield FileFault("", out_of_memory=True)
     except Exception as fault:  # a parser's own mistake must not end the others' files
         reason = " ".join(str(fault).split())[:120] or type(fault).__name__
-        yield FileFault(
-            str(FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out"))
-        )
+        error = FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out")
+        yield FileFault(str(error))
     yield Done()
 
 

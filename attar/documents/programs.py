@@ -13,11 +13,15 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attar.documents.extracted import Extracted
 from attar.documents.pdf import join_pages
 from attar.errors import FormatError, MissingError
 from attar.progress import check_stopped
+
+if TYPE_CHECKING:
+    from attar.documents.workers import FileLimits
 
 # What LibreOffice makes of older files.
 CONVERTED = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx"}
@@ -46,24 +50,21 @@ def has_office() -> bool:
     return shutil.which(_OFFICE) is not None
 
 
-def recognise(
-    where: str, pictures: Sequence[bytes], title: str, *, memory: int, cpu_seconds: int, seconds: float
-) -> Extracted:
+def recognise(where: str, pictures: Sequence[bytes], title: str, limits: "FileLimits") -> Extracted:
     """The text in pictures of pages, in order."""
     if not has_ocr():
         count = f"{len(pictures)} page{'s' * (len(pictures) != 1)}"
         raise MissingError(f"{where} has no text: {count} of pictures", "install tesseract to read them")
     pages = []
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + limits.seconds
     for picture in pictures:
         with tempfile.TemporaryDirectory() as folder:
-            left = deadline - time.monotonic()
-            found = _run(where, [_OCR, "stdin", "stdout"], folder, picture, memory, cpu_seconds, left)
+            found = _run(where, [_OCR, "stdin", "stdout"], folder, picture, limits, deadline)
         pages.append(found.decode("utf-8", "replace").replace("\f", ""))
     return join_pages(pages, title)
 
 
-def convert(where: str, suffix: str, data: bytes, *, memory: int, cpu_seconds: int, seconds: float) -> bytes:
+def convert(where: str, suffix: str, data: bytes, limits: "FileLimits") -> bytes:
     """A file of an older Office program as the newer kind."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, f"file{suffix}").write_bytes(data)
@@ -72,7 +73,7 @@ def convert(where: str, suffix: str, data: bytes, *, memory: int, cpu_seconds: i
             _OFFICE, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore", "--convert-to",
             target[1:], "--outdir", f"{folder}/made", f"{folder}/file{suffix}",
         ]  # fmt: skip
-        _run(where, command, folder, b"", memory, cpu_seconds, seconds)
+        _run(where, command, folder, b"", limits, time.monotonic() + limits.seconds)
         made = Path(folder, "made", f"file{target}")
         if not made.is_file():
             raise FormatError(f"{where} is not a {suffix[1:].upper()} file, or is damaged", "leave it out")
@@ -80,18 +81,13 @@ def convert(where: str, suffix: str, data: bytes, *, memory: int, cpu_seconds: i
 
 
 def _run(
-    where: str,
-    command: Sequence[str],
-    folder: str,
-    data: bytes,
-    memory: int,
-    cpu_seconds: int,
-    seconds: float,
+    where: str, command: Sequence[str], folder: str, data: bytes, limits: "FileLimits", deadline: float
 ) -> bytes:
     """Run a program within limits, and return what it prints."""
     environment = {name: os.environ[name] for name in ("PATH", "TESSDATA_PREFIX") if name in os.environ}
     environment |= {"HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
-    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(memory), str(cpu_seconds), *command]
+    most = [str(limits.memory_mb * 2**20), str(limits.cpu_seconds)]
+    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, *most, *command]
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
         given.write(data)
         given.seek(0)
@@ -99,12 +95,13 @@ def _run(
             launch, stdin=given, stdout=printed, stderr=subprocess.DEVNULL, cwd=folder, env=environment,
             start_new_session=True,
         )  # fmt: skip
-        deadline = time.monotonic() + seconds
         try:
             while process.poll() is None:
                 check_stopped()
                 if time.monotonic() > deadline:
-                    raise FormatError(f"{where}: reading it took more than {seconds:.0f} s", "leave it out")
+                    raise FormatError(
+                        f"{where}: reading it took more than {limits.seconds:.0f} s", "leave it out"
+                    )
                 try:
                     process.wait(_PAUSE)
                 except subprocess.TimeoutExpired:

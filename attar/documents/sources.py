@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
 from attar.documents.cards import read_calendar, read_contacts
-from attar.documents.extracted import Blob, Extracted, OnBad, Part
+from attar.documents.extracted import Blob, Extracted, OnBad, Part, report
 from attar.documents.html import read_epub, read_html
 from attar.documents.mail import read_eml, read_mbox, read_msg
 from attar.documents.markdown import read_markdown
@@ -63,7 +63,7 @@ _OTHERS = {
     ".doc": "DOCX", ".pages": "DOCX", ".ppt": "PPTX", ".key": "PDF", ".xls": "XLSX", ".numbers": "XLSX",
     ".mobi": "EPUB", ".azw": "EPUB", ".azw3": "EPUB", ".djvu": "PDF", ".ps": "PDF",
 }  # fmt: skip
-# Suffixes that are dropped from names, as version 0.1.0 did.
+# Suffixes that are dropped from names.
 _DROPPED_SUFFIXES = (".tar.xz", ".jsonl.xz", ".txt.xz", ".jsonl", ".txt")
 # What programs leave in folders: nobody wants to hear of these.
 _LEFT_BEHIND = re.compile(r"~\$.*|\.~lock\..*|(?:eh)?thumbs\.db|desktop\.ini|\.DS_Store|\._.*|Icon\r", re.I)
@@ -130,28 +130,6 @@ def find_files(
     return found
 
 
-def read_source_file(
-    file: SourceFile, max_bytes: int = MAX_DECOMPRESSED, on_bad: OnBad | None = None
-) -> Iterator[SourceDocument]:
-    """Yield the documents of a file.
-
-    A compressed text, line or member of an archive of more than `max_bytes` is refused. Pictures are, too: `FileReader`
-    recognises their text.
-    """
-    try:
-        with open(file.path, "rb") as stream:
-            yield from read_stream(file, stream, max_bytes, on_bad, ocr="never")
-    except AttarError as fault:
-        if on_bad is None:
-            raise
-        on_bad(fault)
-    except OSError as fault:
-        error = FormatError(f"{file.path} cannot be read: {fault.strerror or fault}")
-        if on_bad is None:
-            raise error from fault
-        on_bad(error)
-
-
 def read_bytes(
     file_name: str,
     data: bytes,
@@ -160,7 +138,9 @@ def read_bytes(
     name: str | None = None,
     on_bad: OnBad | None = None,
 ) -> Iterator[SourceDocument]:
-    """Yield the documents of a file that is in memory, such as one that was sent to a server, perhaps under a name.
+    """Yield the documents of a file that is in memory, read in this process: `FileReader` is for strangers' files.
+
+    A compressed text, line or member of an archive of more than `max_bytes` is refused. Pictures are, too.
 
     >>> [document.text for document in read_bytes("a.md", b"# Ann *left*")]
     ['Ann left']
@@ -178,15 +158,13 @@ def read_stream(
     password: str = "",
     ocr: str = "auto",
 ) -> Iterator[SourceDocument]:
+    """Yield the documents of an open file."""
     blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
     for extracted in _read_blob(blob, file.path.name):
         name = replace_surrogates(file.name if extracted.name is None else extracted.name)
         if not extracted.text.strip() and not extracted.pictures:
             where = blob.where if extracted.name is None else f"{blob.where}: document {quoted(name)}"
-            blank = FormatError(f"{where} has no text", "leave it out")
-            if on_bad is None:
-                raise blank
-            on_bad(blank)
+            report(FormatError(f"{where} has no text", "leave it out"), on_bad)
             continue
         yield SourceDocument(
             source=replace_surrogates(file.source),

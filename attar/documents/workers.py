@@ -1,8 +1,4 @@
-"""Files read in a child process that may die: a parser that hangs, swells or crashes costs one file, not the program.
-
-with FileReader() as reader:
-for document in reader.read(file): ...
-"""
+"""Files read in a child process that may die: a parser that hangs, swells or crashes costs one file."""
 
 import contextlib
 import select
@@ -15,11 +11,11 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypedDict
+from typing import IO
 
 import msgspec
 
-from attar.documents.extracted import OnBad
+from attar.documents.extracted import OnBad, report
 from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
 from attar.documents.programs import CONVERTED, convert, has_office, recognise
 from attar.documents.sources import SourceDocument, SourceFile, document_name, find_files
@@ -89,7 +85,7 @@ class FileReader:
         try:
             stream = open(file.path, "rb")  # noqa: SIM115  # closed below
         except OSError as fault:
-            _report(FormatError(f"cannot read {file.path}: {fault.strerror or fault}"), on_bad)
+            report(FormatError(f"cannot read {file.path}: {fault.strerror or fault}"), on_bad)
             return
         with stream:
             yield from self._documents(file, stream, on_bad)
@@ -111,9 +107,9 @@ class FileReader:
         suffix = file.path.suffix.lower()
         if suffix in CONVERTED and has_office():
             try:
-                made = convert(str(file.path), suffix, stream.read(), **self._cost())
+                made = convert(str(file.path), suffix, stream.read(), self.limits)
             except AttarError as fault:
-                _report(fault, on_bad)
+                report(fault, on_bad)
                 return
             with tempfile.TemporaryFile() as converted:
                 converted.write(made)
@@ -173,7 +169,7 @@ class FileReader:
             except (_EndedError, msgspec.DecodeError, UnicodeDecodeError) as fault:
                 reason = self._why_ended(fault)
                 self.close()
-                _report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
+                report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
                 return
             if isinstance(reply, FileDocument) and reply.document.pictures:
                 yield from self._recognised(reply.document, file, on_bad)
@@ -183,11 +179,11 @@ class FileReader:
                 return
             elif reply.out_of_memory:
                 self.close()  # what is left of its memory is in pieces
-                _report(FormatError(f"{file.path}: {self._too_much_memory()}"), on_bad)
+                report(FormatError(f"{file.path}: {self._too_much_memory()}"), on_bad)
                 return
             else:
                 kind = MissingError if reply.missing else FormatError
-                _report(kind(reply.message), on_bad)
+                report(kind(reply.message), on_bad)
 
     def _recognised(
         self, document: SourceDocument, file: SourceFile, on_bad: OnBad | None
@@ -195,17 +191,13 @@ class FileReader:
         """The document with the text of its pictures; a photo without words is none."""
         inside = "" if document.name == file.name else f": {document.name.removeprefix(f'{file.name}/')}"
         try:
-            found = recognise(f"{file.path}{inside}", document.pictures, document.title, **self._cost())
+            found = recognise(f"{file.path}{inside}", document.pictures, document.title, self.limits)
         except AttarError as fault:
-            _report(fault, on_bad)
+            report(fault, on_bad)
             return
         if found.text:
             parts = found.parts if len(document.pictures) > 1 else ()
             yield document._replace(text=found.text, parts=parts, pictures=())
-
-    def _cost(self) -> "_Cost":
-        limits = self.limits
-        return _Cost(memory=limits.memory_mb * 2**20, cpu_seconds=limits.cpu_seconds, seconds=limits.seconds)
 
     def _receive(self) -> bytes:
         """The next message; waits for at most `seconds`."""
@@ -269,17 +261,5 @@ class FileReader:
         self.close()
 
 
-class _Cost(TypedDict):
-    memory: int
-    cpu_seconds: int
-    seconds: float
-
-
 class _EndedError(Exception):
     """The child process ended, hung or sent nonsense."""
-
-
-def _report(error: AttarError, on_bad: OnBad | None) -> None:
-    if on_bad is None:
-        raise error
-    on_bad(error)

@@ -25,7 +25,7 @@ from attar.library.copies import (
 )
 from attar.library.documents import nothing_in
 from attar.library.shard import AskedDocuments, OpenedShard, PhraseScores, ReadAgain, ShardCorpus
-from attar.library.spelling import unknown_words
+from attar.library.spelling import doubtful_words, unknown_words
 from attar.results import (
     ABSENT,
     Answer,
@@ -38,6 +38,7 @@ from attar.results import (
     check_asked,
     check_top,
 )
+from attar.search.lexical import Corpus
 from attar.search.ranking import (
     PHRASES_WEIGHT,
     RERANKED,
@@ -48,8 +49,6 @@ from attar.search.ranking import (
     refined,
     rerank,
 )
-from attar.search.spelling import doubtful_words
-from attar.search.table import Corpus
 from attar.text.kinds import is_question, is_yes_no
 from attar.text.quotes import MOST_WORDS, words_of
 

@@ -89,14 +89,12 @@ class Library:
         read_only: bool = False,
         create: bool = True,
         cache: int = _CACHE,
-        lists_from: int | None = None,
         device: str | None = None,
     ) -> None:
         """Open a library, or create it.
 
-        A `budget` caps the bytes of each memory that is added, also when more is appended to its document. Above
-        `lists_from` documents (default: 200,000), search is approximate, if FAISS is installed; 0: never. On a `device`
-        such as "cuda" texts are read many times as fast, with the same phrases but for rounding.
+        A `budget` caps the bytes of each memory that is added, also when more is appended to its document. On a
+        `device` such as "cuda" texts are read many times as fast, with the same phrases but for rounding.
         """
         if budget is not None:
             check_budget(budget)
@@ -112,7 +110,7 @@ class Library:
         )
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
-        self._lists_from, self._device = lists_from, device
+        self._device = device
         self._bank: DocumentBank | None = None
 
     def open_bank(self, device: str = "cuda", *, workers: int = 0) -> "DocumentBank":
@@ -135,7 +133,7 @@ class Library:
 
     @cached_property
     def _searching(self) -> Searching:
-        return Searching(self.store, self._cache, self._reader_of, self._lists_from)
+        return Searching(self.store, self._cache, self._reader_of)
 
     def _reader_of(self, fingerprint: str | None) -> "Reader":
         return self._reader.get(self.store.path, fingerprint)

@@ -12,7 +12,7 @@ from attar.library.documents import MemoryCache, SubsetCache
 from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
-from attar.search.index import LISTS_FROM, SearchIndex
+from attar.search.index import SearchIndex
 from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
 from attar.search.statistics import Statistics, default_statistics
 from attar.store.records import Record, key_of
@@ -65,15 +65,8 @@ def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
-    def __init__(
-        self,
-        store: Store,
-        cache: MemoryCache,
-        reader_of: "Callable[[str | None], Reader]",
-        lists_from: int | None = None,
-    ) -> None:
+    def __init__(self, store: Store, cache: MemoryCache, reader_of: "Callable[[str | None], Reader]") -> None:
         self._store, self._cache, self._reader_of = store, cache, reader_of
-        self._lists_from = LISTS_FROM if lists_from is None else lists_from
         self._lock = threading.Lock()
         self._signer: Signer | None = None
         # The digest of the statistics in the store when the signer was made.
@@ -136,7 +129,7 @@ class Searching:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
         if self._index is None or self._index.signer is not signer:
-            self._index, self._recent = SearchIndex(signer, self._lists_from), RecentScores()
+            self._index, self._recent = SearchIndex(signer), RecentScores()
         index = self._index
         return index, index.refresh(now)
 

@@ -15,13 +15,12 @@ from attar.library.documents import (
     whole_sentence,
     with_places,
 )
-from attar.library.spelling import LOOKED_AT, Spelling
+from attar.library.spelling import LOOKED_AT, Spelling, doubtful_words
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
+from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
-from attar.search.spelling import doubtful_words
-from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
 from attar.text.passages import passages_around
 from attar.text.quotes import Word, find_quote, words_of

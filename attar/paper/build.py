@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from attar.documents.sources import SourceDocument, find_files, read_source_file
+from attar.documents.sources import SourceDocument
+from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import AtomicFiles, refuse_existing
 from attar.paper.batches import QuestionDrawer
@@ -89,8 +90,7 @@ def build_set(
 def _read_sources(sources: Sequence[str | Path]) -> list[SourceDocument]:
     """All documents; a file that cannot be read is left out with a warning."""
     bad: list[AttarError] = []
-    files = find_files(sources).files
-    texts = [text for file in files for text in read_source_file(file, on_bad=bad.append)]
+    texts = [*read_sources(sources, bad.append)]
     if bad and not texts:
         raise bad[0]
     for fault in bad:

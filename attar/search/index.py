@@ -2,9 +2,6 @@
 
 The store is the truth: before each question the index takes over what changed since, by the store's list of changes,
 or reads all signatures again. A row is never used unless its document still is the version that it was made of.
-
-Up to some 100,000 documents, a query is compared with the signatures of all. Above, with those in the nearest of
-`InvertedLists`, with those whose words fit best, and with those added since the lists were made.
 """
 
 import contextlib
@@ -21,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.search import scan
+from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Standards
-from attar.search.scan import ListKeeper
+from attar.search.scan import Rows, SignatureTable
 from attar.search.signatures import Signer, query_of
 from attar.search.statistics import Floats
-from attar.search.table import Corpus, Rows, SignatureTable
 from attar.store.records import key_of
 from attar.store.signatures import StampedSignature
 from attar.store.transactions import Snapshot
@@ -36,12 +33,6 @@ _LOADED = 4_096
 _KEPT = 2**27
 # Queries whose signatures are kept, 33 kB each.
 _QUERIES = 256
-# Documents from which on inverted lists pay (docs/search.md).
-LISTS_FROM = 200_000
-# With lists: documents that are compared because their words fit,
-_BY_WORDS = 1_000
-# and those that moments are taken of.
-_SAMPLE = 4_096
 # More documents than asked for are looked up in the store, which may have changed some of them.
 _SPARE = 8
 
@@ -57,6 +48,9 @@ class _Query:
     def has_signature(self) -> bool:
         return bool(self.signature.any())
 
+    def without_signature(self) -> "_Query":
+        return replace(self, signature=np.zeros_like(self.signature))
+
 
 def _query_of(signer: Signer, text: str) -> _Query:
     sums = signer.query(text)
@@ -65,11 +59,7 @@ def _query_of(signer: Signer, text: str) -> _Query:
 
 @dataclass(eq=False)
 class _Compared:
-    """The rows that are compared with a query, their scores by words and by signatures, and the moments of all.
-
-    Valid for one version of the index. `sampled`: the moments of signatures are those of a sample, as not all rows are
-    compared.
-    """
+    """The scores of all rows by words and by signatures for a query, as of one version of the index."""
 
     version: int
     corpus: Corpus
@@ -78,27 +68,20 @@ class _Compared:
     words: Floats
     signatures: Floats
     standards: Standards
-    sampled: bool
     nearest: tuple[Standards, Nearest] | None = None
 
 
 class SearchIndex:
-    """The signatures of a store's documents, and their scores for queries.
+    """The signatures of a store's documents, and their scores for queries."""
 
-    `lists_from` is the number of documents from which on not all are compared (0: always all).
-    """
-
-    def __init__(self, signer: Signer, lists_from: int = LISTS_FROM) -> None:
+    def __init__(self, signer: Signer) -> None:
         self.signer = signer
-        self._lists_from = lists_from
-        self._lists = ListKeeper()
         self._table = SignatureTable(signer)
         self._lock = threading.RLock()
         # Of the store's changes and of the table's.
         self._change = -1
         self._version = 0
         self._missing: list[str] = []
-        self._questions = 0
         self._by_words = False
         self._query = lru_cache(_QUERIES)(partial(_query_of, signer))
         self._recent: OrderedDict[str, _Compared] = OrderedDict()
@@ -136,12 +119,10 @@ class SearchIndex:
 
     def _load(self, now: Snapshot) -> None:
         """Read all signatures; rows get new numbers."""
-        self._lists.clear()
         self._table = SignatureTable(self.signer, now.header.documents)
         signatures = iter(now.signatures)
         while some := list(islice(signatures, _LOADED)):
-            self._table.append(some, more=True)
-        self._table.append([])
+            self._table.append(some)
         _return_memory()
 
     def add(self, signatures: Sequence[StampedSignature]) -> None:
@@ -159,10 +140,6 @@ class SearchIndex:
             self._version += self._by_words != alone
             self._by_words = alone
 
-    def wait_for_lists(self) -> None:
-        """Wait until no lists are being made; queries do not."""
-        self._lists.wait()
-
     # The steps of questions, each with what the steps before found out about all documents, in all shards.
 
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[Corpus]:
@@ -171,10 +148,6 @@ class SearchIndex:
         if also is not None:
             pieces = [np.union1d(own, self._pieces_of(more)) for own, more in zip(pieces, also, strict=True)]
         with self._lock:
-            self._questions += len(texts)
-            # Not for a process that asks once, as a command does.
-            if self._questions > 1 and 0 < self._lists_from <= len(self):
-                self._lists.keep(self._table.packed)
             return [self._table.words.corpus(of_text) for of_text in pieces]
 
     def _pieces_of(self, words: Sequence[str]) -> NDArray[np.int64]:
@@ -219,33 +192,24 @@ class SearchIndex:
             return [self._best(now, compared, standard, count, within) for compared, standard in pairs]
 
     def _compare(self, asked: Sequence[CorpusQuery]) -> list[_Compared]:
-        """The scores of the rows that are compared with each query; those of the last ones are kept for the next step.
+        """The scores of all rows for each query; those of the last ones are kept for the next step.
 
         Queries are compared with the signatures together: these are read once, and not once per query. The scores are
         bit for bit those of one query after the other, as they are sums of whole numbers.
         """
-        new = {query.text: query for query in asked if not self._is_kept(query)}
-        encoded = {text: self._query(text) for text in new}
+        new = {query.text: query.corpus for query in asked if not self._is_kept(query)}
+        queries = {text: self._query(text) for text in new}
         if self._by_words:
-            encoded = {
-                text: replace(query, signature=np.zeros_like(query.signature))
-                for text, query in encoded.items()
-            }
-        words = {
-            text: self._table.words.scores(encoded[text].pieces, query.corpus) for text, query in new.items()
-        }
-        near = {text: self._near(encoded[text], words[text]) for text in new}
-        rounded = any(scan.is_rounded(query.corpus.documents) for query in new.values())
+            queries = {text: query.without_signature() for text, query in queries.items()}
+        rounded = any(scan.is_rounded(corpus.documents) for corpus in new.values())
+        together = [text for text, query in queries.items() if query.has_signature]
         signatures: dict[str, Floats] = {}
-        together = [text for text in new if near[text] is None and encoded[text].has_signature]
         if together:
-            stacked = np.stack([encoded[text].signature for text in together])
+            stacked = np.stack([queries[text].signature for text in together])
             scores = scan.near_scores(self._table.packed, stacked, rounded, self._table.live)
-            signatures |= zip(together, scores, strict=True)
-        for text, query in new.items():
-            self._recent[text] = self._compared(
-                query.corpus, encoded[text], rounded, words[text], near[text], signatures.get(text)
-            )
+            signatures = dict(zip(together, scores, strict=True))
+        for text, corpus in new.items():
+            self._recent[text] = self._compared(corpus, queries[text], rounded, signatures.get(text))
         for query in asked:
             self._recent.move_to_end(query.text)
         compared = [self._recent[query.text] for query in asked]
@@ -258,52 +222,15 @@ class SearchIndex:
         recent = self._recent.get(query.text)
         return recent is not None and recent.version == self._version and recent.corpus.equals(query.corpus)
 
-    def _compared(
-        self,
-        corpus: Corpus,
-        query: _Query,
-        rounded: bool,
-        words: Floats,
-        near: Rows | None,
-        signatures: Floats | None,
-    ) -> _Compared:
-        """The scores by words of all rows, and those by signatures of the rows that are near, or of all."""
-        rows = self._table.live if near is None else near
+    def _compared(self, corpus: Corpus, query: _Query, rounded: bool, signatures: Floats | None) -> _Compared:
+        """The scores by words are added; without any by signatures, these are 0."""
+        rows, words = self._table.live, self._table.words.scores(query.pieces, corpus)
         if signatures is None:
-            signatures = self._by_signatures(query, rounded, rows)
+            signatures = np.zeros(len(rows), np.float32)
         # Scores by words of removed documents, and of most others, are 0.
         of_words = replace(Moments.of(words[words > 0]), count=len(self))
-        of_signatures = Moments.of(signatures) if near is None else self._sampled(query, rounded)
-        standards = Standards(of_words, of_signatures, rounded and query.has_signature)
-        sampled = near is not None
-        return _Compared(self._version, corpus, query, rows, words[rows], signatures, standards, sampled)
-
-    def _by_signatures(self, query: _Query, rounded: bool, rows: Rows) -> Floats:
-        if not query.has_signature:
-            return np.zeros(len(rows), np.float32)
-        return scan.near_scores(self._table.packed, query.signature[None], rounded, rows).reshape(-1)
-
-    def _near(self, query: _Query, words: Floats) -> Rows | None:
-        """The rows that are worth comparing with a query, given the scores by words; None: all."""
-        lists = self._lists.lists
-        if lists is None or len(self) < self._lists_from or not query.has_signature:
-            return None
-        wanted = np.zeros(len(words), np.bool_)
-        wanted[lists.near(query.signature)] = True
-        wanted[len(lists) :] = True
-        fitting = np.flatnonzero(words > 0)
-        if len(fitting) > _BY_WORDS:
-            fitting = fitting[np.argpartition(words[fitting], -_BY_WORDS)[-_BY_WORDS:]]
-        wanted[fitting] = True
-        rows = np.flatnonzero(wanted & self._table.is_live)
-        # Perhaps most documents of these lists were removed.
-        return rows if len(rows) >= scan.CANDIDATES else None
-
-    def _sampled(self, query: _Query, rounded: bool) -> Moments:
-        """About the moments that the scores by signatures of all documents have."""
-        rows = self._table.live
-        rows = rows[:: max(1, len(rows) // _SAMPLE)]
-        return max(1, round(len(self) / len(rows))) * Moments.of(self._by_signatures(query, rounded, rows))
+        standards = Standards(of_words, Moments.of(signatures), rounded and query.has_signature)
+        return _Compared(self._version, corpus, query, rows, words[rows], signatures, standards)
 
     def _nearest(self, compared: _Compared, standards: Standards) -> Nearest:
         of_rounded = Standards(standards.words, standards.signatures, rounded=True)
@@ -315,8 +242,7 @@ class SearchIndex:
             rows = compared.rows[places]
             (exact,) = scan.scores(self._table.packed, compared.query.signature[None], rows)
             rounded = compared.signatures[places]
-            nearest = Nearest(places, mixed[places], rounded, exact, compared.sampled)
-            compared.nearest = of_rounded, nearest
+            compared.nearest = of_rounded, Nearest(places, mixed[places], rounded, exact)
         return compared.nearest[1]
 
     def _best(

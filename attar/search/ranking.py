@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.search.lexical import Corpus
 from attar.search.scan import CANDIDATES
 from attar.search.statistics import Floats
-from attar.search.table import Corpus
 
 # How much each score counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT = 1.5
@@ -60,10 +60,7 @@ class Moments:
         return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
 
     def __sub__(self, other: "Moments") -> "Moments":
-        return self + -1 * other
-
-    def __rmul__(self, times: int) -> "Moments":
-        return Moments(times * self.count, times * self.total, times * self.squares)
+        return Moments(self.count - other.count, self.total - other.total, self.squares - other.squares)
 
     def standardised(self, scores: Floats) -> Floats:
         """Scores with these moments' mean 0 and standard deviation 1; zeros where all are equal.
@@ -115,16 +112,12 @@ class Standards:
 
 @dataclass(frozen=True)
 class Nearest:
-    """The documents of a shard with the highest mixed scores: places among its rows, and scores by signatures.
-
-    `sampled`: the shard's moments are those of a sample, which does not change with some exact scores.
-    """
+    """The documents of a shard with the highest mixed scores: places among its rows, and scores by signatures."""
 
     places: NDArray[np.intp]
     mixed: Floats
     rounded: Floats
     exact: Floats
-    sampled: bool
 
 
 def refined(standards: Standards, nearest: Sequence[Nearest]) -> Standards:
@@ -134,9 +127,8 @@ def refined(standards: Standards, nearest: Sequence[Nearest]) -> Standards:
     least = float(-np.partition(-highest, count - 1)[count - 1])
     exact = standards.signatures
     for shard in nearest:
-        if not shard.sampled:
-            changed = shard.mixed >= least
-            exact = exact - Moments.of(shard.rounded[changed]) + Moments.of(shard.exact[changed])
+        changed = shard.mixed >= least
+        exact = exact - Moments.of(shard.rounded[changed]) + Moments.of(shard.exact[changed])
     return replace(standards, least=least, exact=exact)
 
 

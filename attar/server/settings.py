@@ -51,11 +51,6 @@ class Settings:
     device: str | None = option(
         None, "cuda: read texts and answer questions to one document on a GPU; the default is the CPU."
     )
-    lists_from: int | None = option(
-        None,
-        "Above this many documents, search is approximate; 0: never. Default: 200,000.",
-        min=0,
-    )
     max_body: int = option(16 * 2**20, "Maximum size of a request body, in bytes.", min=1)
     max_text: int = option(
         4_000_000, "Maximum length of a text, or of all texts of a file, in characters.", min=1
@@ -126,7 +121,6 @@ def open_library(settings: Settings, shard: Path | None = None) -> "Library":
         read_only=settings.read_only,
         keep_text=settings.keep_text,
         create=shard is None and not settings.read_only,
-        lists_from=settings.lists_from,
         device=settings.device,
     )
     if settings.device is not None:

@@ -13,7 +13,6 @@ import lmdb
 
 from attar.errors import AttarError, BusyError, RecordError, StoreError
 from attar.files import MapLock, WriterLock, lock_file, sync_folder
-from attar.store.salvage import is_readable
 
 # LMDB's own names in a folder.
 DATA = "data.mdb"
@@ -181,6 +180,8 @@ class Environment:
         # was killed before `extend_file`. Only reading all of it tells the two apart.
         if not self._missing_bytes():
             return
+        from attar.store.repair import is_readable  # it opens stores
+
         fcntl.flock(self._data, fcntl.LOCK_EX)
         try:
             # Checked again: it may have been a writer that had yet to extend the file.

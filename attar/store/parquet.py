@@ -41,20 +41,10 @@ _DECODED_ROWS = 32
 _DECODED_BYTES = 2**27
 
 # The fields of a `DocumentEntry` that are columns; the sizes follow from the memory and the text.
-_FIELDS = (
-    "name",
-    "title",
-    "digest",
-    "created",
-    "changed",
-    "tokens",
-    "source",
-    "date",
-    "parts",
-    "budget",
-    "incomplete",
-    "tags",
-    "metadata",
+_FIELDS = tuple(
+    field
+    for field in DocumentEntry.__struct_fields__
+    if field not in ("memory_bytes", "text_bytes", "applied")
 )
 
 

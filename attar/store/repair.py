@@ -1,17 +1,28 @@
 """Repairing a store: what can be read is kept, in a new file; the old one is put aside.
 
-A child process copies the values that it can read (`salvage`). The documents are put together from these and checked as
-`attar store check` does; then the new file replaces the old one, atomically.
+A child process copies the values that it can read: LMDB trusts its file, and a damaged one may end the process. The
+documents are put together from these values and checked as `attar store check` does; then the new file replaces the
+old one, atomically. The child's commands:
+
+    python -m attar.store.repair read FILE         read every value
+    python -m attar.store.repair copy FILE NEW     make the probes that come on stdin, and copy what they find to NEW
+
+A probe reads values from the first one on, or from the last one back, until it comes to a damaged page; or it reads
+one value. The parent begins again after the probe that ended the child.
 """
 
 import contextlib
 import fcntl
 import os
 import shutil
+import subprocess
+import sys
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import lmdb
 import msgspec
@@ -20,7 +31,7 @@ from attar.errors import AttarError, BusyError, RecordError
 from attar.files import lock_file, sync_folder
 from attar.memory.memory import Memory
 from attar.store.lmdb_env import COPY, DATA, LmdbTransaction, damaged, no_store, store_errors
-from attar.store.maintenance import check_record, record_faults
+from attar.store.maintenance import check_record, open_file, page_faults, record_faults
 from attar.store.records import (
     DOCUMENT_KINDS,
     HEADER_KEY,
@@ -33,12 +44,13 @@ from attar.store.records import (
     read_text,
     values_of,
 )
-from attar.store.salvage import copy_readable, page_faults
 from attar.store.store import Store
 from attar.store.transactions import Reading
 
 # Documents that are written in one transaction.
 _BATCH = 256
+# Damaged pages hide what is between them: each of these kinds is read from both ends, and then by names.
+_KINDS = (b"a", b"f", b"m", b"s", b"t")
 
 
 @dataclass
@@ -63,8 +75,8 @@ def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
         shutil.rmtree(work, ignore_errors=True)  # of a repair that was killed
         work.mkdir()
         try:
-            copy_readable(_whole_file(folder, work), work / COPY)
-            with contextlib.closing(_open(work / COPY)) as values, values.begin(buffers=True) as transaction:
+            _copy_readable(_whole_file(folder, work), work / COPY)
+            with open_file(work / COPY) as values, values.begin(buffers=True) as transaction:
                 repair = _assemble(transaction, work / "new", folder)
             repair.faults += [Fault(None, line) for line in page_faults(folder / DATA)]
             if repair.faults:
@@ -88,15 +100,11 @@ def _alone(folder: Path, timeout: float) -> Iterator[None]:
         os.close(lock)
 
 
-def _open(file: Path) -> lmdb.Environment:
-    return lmdb.open(str(file), subdir=False, readonly=True, lock=False)
-
-
 def _whole_file(folder: Path, work: Path) -> Path:
     """The store's file, or a copy of a truncated one that is long enough: LMDB then finds zeros in place of pages."""
     file = folder / DATA
     try:
-        with contextlib.closing(_open(file)) as opened:
+        with open_file(file) as opened:
             length = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
     except lmdb.Error as fault:
         raise damaged(folder, f"nothing can be read of it ({fault})") from fault
@@ -111,13 +119,13 @@ def _whole_file(folder: Path, work: Path) -> Path:
 def _assemble(values: LmdbTransaction, new: Path, folder: Path) -> Repair:
     """Write the documents that can be read to a new store, and tell what is wrong with the others."""
     reading, lost, reader = Reading(values), set[str](), None
-    keys = {key for kind in DOCUMENT_KINDS for key, _ in values_of(values, kind) if key}
+    keys = sorted({key for kind in DOCUMENT_KINDS for key, _ in values_of(values, kind) if key})
     with contextlib.suppress(RecordError):
         reader = read_header(values.get(HEADER_KEY, b""), str(folder)).reader
     with Store.open(new, reader=reader) as store:
-        for batch in _batches(sorted(keys)):
+        for first in range(0, len(keys), _BATCH):
             with store.transaction() as changes:
-                for key in batch:
+                for key in keys[first : first + _BATCH]:
                     try:
                         record = _record(values, key)
                         changes.put(record, reader=record.memory.reader)
@@ -132,10 +140,6 @@ def _assemble(values: LmdbTransaction, new: Path, folder: Path) -> Repair:
         outcome = "" if fault.name is None else " (lost)" if fault.name in lost else " (the rest is kept)"
         repair.faults.append(Fault(fault.name, fault.line + outcome))
     return repair
-
-
-def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
-    return (keys[first : first + _BATCH] for first in range(0, len(keys), _BATCH))
 
 
 def _record(values: LmdbTransaction, key: bytes) -> Record:
@@ -172,3 +176,94 @@ def _replace(folder: Path, work: Path) -> Path:
     os.replace(work / "new" / DATA, folder / DATA)
     sync_folder(folder)
     return aside
+
+
+class _Probe(msgspec.Struct, frozen=True):
+    """Values to read: of all keys that begin with `key`, forward or backward, or of this key alone."""
+
+    way: Literal["forward", "backward", "one"]
+    key: bytes
+
+
+def is_readable(file: Path) -> bool:
+    """Return whether every page and every value of a file is there; nobody may write meanwhile."""
+    return not page_faults(file) and _run("read", file)[0] == 0
+
+
+def _copy_readable(source: Path, target: Path) -> None:
+    """Copy the values that can be read to a new LMDB file, as they are."""
+    _make_probes([_Probe("forward", b"")], source, target)
+    with open_file(source) as old, open_file(target) as new:
+        if old.stat()["entries"] == new.stat()["entries"]:
+            return
+    _make_probes([_Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")], source, target)
+    with open_file(target) as new, new.begin() as transaction, transaction.cursor() as cursor:
+        keys = {bytes(key) for key in cursor.iternext(values=False)}
+    names = {key[1:] for key in keys if key[1:] and key[:1] in _KINDS}
+    missing = {kind + name for kind in _KINDS[1:] for name in names} - keys
+    _make_probes([_Probe("one", key) for key in sorted(missing)], source, target)
+
+
+def _make_probes(probes: list[_Probe], source: Path, target: Path) -> None:
+    while probes:
+        status, begun = _run("copy", source, target, sent=msgspec.msgpack.encode(probes))
+        if status == 0:
+            return
+        probes = probes[max(1, begun) :]
+
+
+def _run(task: str, *paths: Path, sent: bytes = b"") -> tuple[int, int]:
+    """Run a task in a child; returns its exit status, and how many probes it has begun."""
+    command = [sys.executable, "-m", "attar.store.repair", task, *map(str, paths)]
+    # The child finds the package where this process has found it.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run(command, input=sent, env=environment, capture_output=True, check=False)
+    return ran.returncode, ran.stdout.count(b"\n")
+
+
+def _read(file: Path) -> None:
+    with open_file(file) as opened, opened.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+        for _, value in cursor:
+            zlib.crc32(value)
+
+
+def _copy(source: Path, target: Path) -> None:
+    probes = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=list[_Probe])
+    size = 2 * source.stat().st_size + 2**24
+    with open_file(source) as old, open_file(target, readonly=False, map_size=size, sync=False) as new:
+        for probe in probes:
+            os.write(1, b"\n")
+            try:
+                with old.begin(buffers=True) as transaction:
+                    for key, value in _values(transaction, probe):
+                        # Committed one by one: the next one may end this process.
+                        with new.begin(write=True) as writing:
+                            writing.put(key, bytes(value), overwrite=False)
+            except lmdb.Error:
+                continue
+
+
+def _values(transaction: LmdbTransaction, probe: _Probe) -> Iterator[tuple[bytes, memoryview]]:
+    key = probe.key
+    if probe.way == "one":
+        value = transaction.get(key)
+        if value is not None:
+            yield key, value
+        return
+    with transaction.cursor() as cursor:
+        if probe.way == "forward":
+            more, step = cursor.set_range(key), cursor.next
+        else:
+            more = cursor.prev() if cursor.set_range(bytes((key[0] + 1,))) else cursor.last()
+            step = cursor.prev
+        while more and bytes(cursor.key()).startswith(key):
+            yield bytes(cursor.key()), cursor.value()
+            more = step()
+
+
+if __name__ == "__main__":
+    task, *paths = sys.argv[1:]
+    if task == "read":
+        _read(*map(Path, paths))
+    else:
+        _copy(*map(Path, paths))

@@ -4,7 +4,7 @@ python -m benchmarks.retrieval squad2-dev.json.xz
 python -m benchmarks.retrieval cranfield --reader all-MiniLM-L6-v2
 """
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -40,18 +40,15 @@ def main(
     with progress_bar() as progress:
         ranks = tuple(map(int, sizes.split(",")))
         evaluation = Evaluation(chosen, encoder, statistics, sizes=ranks, progress=progress)
-        rows = list(evaluation.run(baseline=baselines))
+        rows = [*evaluation.run(baseline=baselines)]
     counts = {"documents": len(chosen.documents), "queries": len(chosen.queries)}
     if json:
-        shown = [row.to_json() for row in rows]
-        print_json({"set": data.name, **counts, "rows": shown, "left_out": evaluation.left_out})
+        print_json({"set": data.name, **counts, "rows": [*map(asdict, rows)]})
     else:
         fitted = "the set's own" if statistics is None else f"{statistics.documents:,} other"
         sizes_of = ", ".join(f"{count:,} {what}" for what, count in counts.items())
         print(f"{data.name}: {sizes_of}; statistics of {fitted} documents")
         print(columns(evaluation_table(rows)))
-    for line in evaluation.left_out:
-        print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

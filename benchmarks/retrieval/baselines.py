@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from attar.errors import MissingError, install_command
 from attar.search.statistics import Floats, unit_rows
 from benchmarks.retrieval.encoders import Tokens
 
@@ -29,10 +28,8 @@ def signs(vectors: Floats) -> Floats:
 
 def bm25_index(documents: Sequence[str]) -> Callable[[Sequence[str]], Floats]:
     """BM25 by the library bm25s, English stop words left out, stemmed if PyStemmer is there: queries to scores."""
-    try:
-        import bm25s
-    except ImportError as fault:
-        raise MissingError("BM25 of words needs bm25s", install_command("dev")) from fault
+    import bm25s
+
     try:
         import Stemmer
 
@@ -95,10 +92,8 @@ class Muvera:
     """MUVERA's fixed-dimensional encodings, by fastembed."""
 
     def __init__(self, size: int) -> None:
-        try:
-            from fastembed.postprocess import muvera
-        except ImportError as fault:
-            raise MissingError("MUVERA needs fastembed", install_command("dev")) from fault
+        from fastembed.postprocess import muvera
+
         self._encoder: Any = muvera.Muvera(dim=size, **_MUVERA)
         self.numbers: int = self._encoder.embedding_size
 

@@ -47,8 +47,7 @@ def load_encoder(path: str | Path | None) -> ReaderEncoder:
     """The encoder of a reader, or a folder with `tokenizer.json`, `config.json` and `model.safetensors`."""
     if path is not None and (Path(path) / "model.safetensors").is_file():
         return ReaderEncoder(_published(Path(path)), trained=False)
-    reader = Reader.load(path)
-    return ReaderEncoder(reader)
+    return ReaderEncoder(Reader.load(path))
 
 
 def _published(folder: Path) -> Reader:

@@ -2,22 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import MissingError
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.search import scan
+from attar.search.lexical import Lexical
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
 from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
 from attar.search.statistics import Floats, Projection, Statistics, unit_rows
-from attar.search.table import Lexical
 from benchmarks.retrieval import baselines
 from benchmarks.retrieval.encoders import ReaderEncoder, Tokens
 from benchmarks.retrieval.sets import RetrievalSet
@@ -36,10 +34,6 @@ class Measured:
     figures: dict[str, tuple[float, float, float]]
     build_s: float
     query_ms: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The row for JSON."""
-        return asdict(self)
 
 
 class Evaluation:
@@ -64,14 +58,9 @@ class Evaluation:
                 statistics = statistics.with_document(ids, states)
         self.statistics = statistics
         self.scores: dict[str, Floats] = {}
-        # Why rows are missing, one line each: what measures them is not installed.
-        self.left_out: list[str] = []
 
     def run(self, *, baseline: bool = True) -> Iterator[Measured]:
-        """Yield the figures of each way; with `baseline=False` without bm25s, MaxSim and MUVERA.
-
-        Ways whose package is not installed are in `left_out`.
-        """
+        """Yield the figures of each way; with `baseline=False` without bm25s, MaxSim and MUVERA."""
         yield from self._means()
         if baseline:
             yield from self._baselines()
@@ -81,9 +70,8 @@ class Evaluation:
         yield words
         for k in self.sizes:
             projection = self.statistics.projection(k)
-            build = partial(self._signatures, projection)
             query = partial(self._by_signatures, projection)
-            yield self._measured(_name(k), signature_bytes(k), build, query)
+            yield self._measured(_name(k), signature_bytes(k), partial(self._packed, projection), query)
         if DEFAULT_SIZE in self.sizes:
             default = _name(DEFAULT_SIZE)
             mix, size = f"{default}, and word pieces", signature_bytes(DEFAULT_SIZE) + words.bytes
@@ -109,8 +97,7 @@ class Evaluation:
         texts, asked = self.data.documents, self.data.queries
         bytes_of_text = float(np.mean([len(text.encode("utf-8", "replace")) for text in texts]))
         index = partial(baselines.bm25_index, texts)
-        with self._installed():
-            yield measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
+        yield measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
         documents, queries = (
             [unit_rows(states) for _, states in each] for each in (self.documents, self.queries)
         )
@@ -120,24 +107,15 @@ class Evaluation:
         count = baselines.pooled_count(size)
         pooled = partial(baselines.pooled_signs, documents)
         yield measured(f"MaxSim of {count} pooled tokens, 1-bit", count * size / 8, pooled, maximal)
-        with self._installed():
-            muvera = baselines.Muvera(size)
-            numbers = muvera.numbers
-            encoded = partial(muvera.documents, documents)
+        muvera = baselines.Muvera(size)
+        numbers = muvera.numbers
+        encoded = partial(muvera.documents, documents)
 
-            def by_muvera(vectors: Floats) -> Floats:
-                return muvera.queries(queries) @ vectors.T
+        def by_muvera(vectors: Floats) -> Floats:
+            return muvera.queries(queries) @ vectors.T
 
-            yield measured("MUVERA, float32", 4 * numbers, encoded, by_muvera)
-            yield measured("MUVERA, 1-bit", numbers / 8, lambda: baselines.signs(encoded()), by_muvera)
-
-    @contextmanager
-    def _installed(self) -> Iterator[None]:
-        """Leave out rows whose package is missing: the set was encoded, and the other rows need it no less."""
-        try:
-            yield
-        except MissingError as fault:
-            self.left_out.append(f"left out of the table: {fault}")
+        yield measured("MUVERA, float32", 4 * numbers, encoded, by_muvera)
+        yield measured("MUVERA, 1-bit", numbers / 8, lambda: baselines.signs(encoded()), by_muvera)
 
     def _lexical(self, counts: list[tuple[NDArray[Any], NDArray[Any]]]) -> Lexical:
         index = Lexical(self.pieces)
@@ -147,7 +125,7 @@ class Evaluation:
     def _by_words(self, index: Lexical) -> Floats:
         return np.stack([index.scores(ids) for ids, _ in self.queries])
 
-    def _signatures(self, projection: Projection) -> NDArray[np.uint8]:
+    def _packed(self, projection: Projection) -> NDArray[np.uint8]:
         return pack(_made(self.documents, projection))
 
     def _by_signatures(self, projection: Projection, packed: NDArray[np.uint8]) -> Floats:

@@ -105,7 +105,6 @@ def test_so_are_those_of_the_shipped_reader(tmp_path):
 
 
 def test_so_are_those_of_many_documents_whose_scan_rounds(whole, monkeypatch):
-    pytest.importorskip("numba")
     monkeypatch.setattr(scan, "_MANY", 20)
     for module in (scan, ranking):
         monkeypatch.setattr(module, "CANDIDATES", 5)

@@ -3,11 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import SourceDocument, find_files, read_source_file
+from attar.documents.sources import SourceDocument, read_bytes
 
 TEXT = """To all members of the Harbour Street choir
 
@@ -24,16 +23,9 @@ The concert is on 14 June in Saltmere. Tickets can be had from Ruth Adler, 0117 
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., list[SourceDocument]]:
+def read() -> Callable[..., list[SourceDocument]]:
     """The documents of a file with a name and bytes."""
-
-    def documents(name: str, data: bytes, **options: object) -> list[SourceDocument]:
-        path = tmp_path / name
-        path.write_bytes(data)
-        (file,) = find_files([path]).files
-        return list(read_source_file(file, **options))
-
-    return documents
+    return lambda name, data, **options: [*read_bytes(name, data, **options)]
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def test_all_documents_of_an_archive_are_read(read, name):
     compression = {"z": "gz", "r": ""}.get(name[-1], "xz") if name[-2:] != "xz" else "xz"
     data = zip_of(FILES) if name == "all.zip" else tar_of(FILES, compression)
     documents = read(name, data)
-    prefix = "" if name == "all.tar.xz" else name + "/"  # those of 0.1.0 have none
+    prefix = "" if name == "all.tar.xz" else name + "/"
     assert [each.name for each in documents] == [prefix + each for each in NAMES]
     assert [each.text for each in documents] == TEXTS
 
@@ -84,12 +84,14 @@ def test_too_many_members_are_refused(read, monkeypatch):
             read(name, data)
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar.gz", "txt.gz", "nested"])
+@pytest.mark.parametrize("kind", ["zip", "tar.gz", "tar.xz", "txt.gz", "jsonl.xz", "nested"])
 def test_what_grows_beyond_the_limit_is_refused(read, kind):
     big = b"Ann left. " * 10_000
     data = {
         "zip": zip_of({"a.txt": big}),
         "tar.gz": tar_of({"a.txt": big}, "gz"),
+        "tar.xz": tar_of({"a.txt": big}, "xz"),
+        "jsonl.xz": lzma.compress(b'{"text": "%s"}' % big),
         "txt.gz": gzip.compress(big),
         "nested": zip_of({"b.txt.gz": gzip.compress(big)}),
     }[kind]

@@ -9,13 +9,6 @@ from tests.documents.conftest import TEXT, place_of, recovered
 PLAIN = TEXT.replace("# ", "")
 
 
-@pytest.mark.parametrize("around", [False, True], ids=["document", "web page"])
-def test_all_words_of_a_text_are_recovered_and_nothing_else(one, around):
-    text = one("a.html", html_of(TEXT, title="Choir", around=around)).text
-    assert recovered(text, PLAIN) >= 0.99
-    assert recovered(PLAIN, text) == 1.0  # no scripts, menus, footers or markup
-
-
 def test_title_and_headings_are_kept(one):
     document = one("a.html", html_of(TEXT, title="Choir"))
     assert (document.name, document.title) == ("a.html", "Choir")

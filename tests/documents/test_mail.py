@@ -6,7 +6,8 @@ import pytest
 
 from attar.errors import FormatError
 from benchmarks.document_files import eml_of, mbox_of, pdf_of
-from tests.documents.conftest import TEXT, place_of, recovered
+from benchmarks.office_files import msg_of
+from tests.documents.conftest import place_of
 
 INTRODUCTION = (
     "This e-mail was sent by Ann Lee (ann@example.org). It was sent to Bob Ray (bob@example.org) "
@@ -28,11 +29,6 @@ def test_headers_read_as_sentences(one):
         "2026-03-04T14:05:00+00:00",
     )
     assert document.parts == ()
-
-
-@pytest.mark.parametrize("html_only", [False, True], ids=["plain", "html"])
-def test_all_words_of_a_text_are_recovered(one, html_only):
-    assert recovered(one("a.eml", eml_of(TEXT, html_only=html_only)).text, TEXT.replace("# ", "")) == 1.0
 
 
 REPLY = """Yes, on Friday.
@@ -110,3 +106,49 @@ def test_each_message_of_an_mbox_file_is_a_document(read):
 def test_what_is_no_mail_is_refused(read, name, data, message):
     with pytest.raises(FormatError, match=message):
         read(name, data)
+
+
+def test_an_outlook_message_and_its_attachments(read):
+    attached = {
+        "list.txt": b"Bob came.",
+        "quote.pdf": pdf_of(["It costs 12 pounds. " * 400]),
+        "logo.bin": b"\1",
+    }
+    data = msg_of(
+        "Ann left.", subject="Varnish", sender="Ann", sender_address="a@x.org", to="Bob", attached=attached
+    )
+    mail, *files = read("a.msg", data)
+    assert mail.text.split("\n\n") == [
+        "This e-mail was sent by Ann (a@x.org). It was sent to Bob on Wednesday 4 March 2026 at 14:05.",
+        "Subject: Varnish.",
+        "Ann left.",
+        "Attachments: list.txt, quote.pdf, logo.bin.",
+    ]
+    assert (mail.title, mail.date) == ("Varnish", "2026-03-04T14:05:00+00:00")
+    assert [(file.name, file.title) for file in files] == [
+        ("a.msg/list", "list.txt, attached to Varnish"),
+        ("a.msg/quote.pdf", "quote.pdf, attached to Varnish"),
+    ]
+
+
+def nested_mail(depth: int) -> bytes:
+    """A message with a message attached, which has a message attached, and so on."""
+    data = eml_of("The innermost.", subject="0")
+    for number in range(1, depth):
+        message = message_from_bytes(eml_of(f"Number {number}.", subject=str(number)), policy=policy.default)
+        message.add_attachment(message_from_bytes(data, policy=policy.default))
+        data = message.as_bytes()
+    return data
+
+
+def test_attachments_nested_ten_deep_are_one_clear_line(read):
+    faults = []
+    documents = read("a.eml", nested_mail(10), on_bad=faults.append)
+    assert [document.name for document in documents] == [
+        "a.eml",
+        "a.eml/8.eml",
+        "a.eml/8.eml/7.eml",
+        "a.eml/8.eml/7.eml/6.eml",
+    ]
+    (fault,) = map(str, faults)
+    assert fault.endswith("5.eml is attached to a message within 3 others; save it first")

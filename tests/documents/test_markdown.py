@@ -1,6 +1,6 @@
 """Markdown without its markup; headings are places."""
 
-from tests.documents.conftest import TEXT, place_of, recovered
+from tests.documents.conftest import place_of
 
 PAGE = """---
 title: "Choir, spring"
@@ -55,7 +55,3 @@ def test_title_date_and_headings_are_kept(one):
     assert (document.name, document.title, document.date) == ("choir.md", "Choir, spring", "2026-02-01")
     assert place_of(document, "alto") == "The choir"
     assert place_of(document, "code stays") == "Plan"
-
-
-def test_all_words_of_a_text_are_recovered(one):
-    assert recovered(one("a.md", TEXT.encode()).text, TEXT) == 1.0

@@ -84,16 +84,7 @@ def older(name: str, data: bytes, suffix: str, folder: Path) -> bytes:
     """A file as an older Office program would have saved it."""
     (folder / name).write_bytes(data)
     profile = f"-env:UserInstallation=file://{folder}/profile"
-    command = [
-        "soffice",
-        profile,
-        "--headless",
-        "--convert-to",
-        suffix,
-        "--outdir",
-        str(folder),
-        str(folder / name),
-    ]
+    command = ["soffice", profile, "--headless", "--convert-to", suffix, "--outdir", folder, folder / name]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return (folder / name).with_suffix(f".{suffix}").read_bytes()
 
@@ -110,7 +101,7 @@ def test_files_of_older_office_programs_are_converted(tmp_path):
 @needs_office
 def test_a_program_that_takes_too_long_is_ended():
     with pytest.raises(AttarError, match=r"a\.doc: reading it took more than 0 s"):
-        programs.convert("a.doc", ".doc", b"Ann left.", memory=2**30, cpu_seconds=10, seconds=0.05)
+        programs.convert("a.doc", ".doc", b"Ann left.", FileLimits(seconds=0.05))
 
 
 def test_without_libreoffice_one_line_says_what_to_do(monkeypatch):

@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import zipfile
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import SourceDocument, find_files, read_bytes, read_source_file
+from attar.documents.sources import SourceDocument, find_files, read_bytes
 from attar.documents.workers import FileLimits, FileReader, read_sources
 from attar.errors import AttarError, FormatError
 from attar.progress import StoppedError, stopped_by
@@ -35,31 +34,10 @@ class TestReading:
         (tmp_path / "b.md").write_text("# Bob\n\nBob *came*.")
         (tmp_path / "c.jsonl").write_text('{"id": "x", "text": "Cy ran."}\n{"id": "y", "text": "Di sat."}\n')
         (tmp_path / "d.html").write_text("<title>Page</title><h1>Ed</h1><p>Ed sang.</p>")
-        here = [document for file in find_files([tmp_path]).files for document in read_source_file(file)]
-        assert list(read_sources([tmp_path])) == here
+        paths = sorted(tmp_path.iterdir())
+        here = [document for path in paths for document in read_bytes(path.name, path.read_bytes())]
+        assert list(read_sources(paths)) == here
         assert len(here) == 5
-
-    def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_read(self, tmp_path: Path) -> None:
-        for name in ("a", "b", "c", "d"):
-            (tmp_path / f"{name}.txt").write_text(f"{name} left.")
-        (tmp_path / "b.txt").write_bytes(bytes(range(256)) * 4)
-        faults: list[AttarError] = []
-        assert texts(list(read_sources([tmp_path], faults.append))) == ["a left.", "c left.", "d left."]
-        assert len(faults) == 1
-        assert "b.txt" in str(faults[0])
-
-    def test_without_a_callback_it_raises(self, tmp_path: Path) -> None:
-        (tmp_path / "a.txt").write_bytes(b"")
-        with pytest.raises(FormatError, match=r"a\.txt"):
-            list(read_sources([tmp_path]))
-
-    def test_members_of_an_archive_that_cannot_be_read_are_reported(self, tmp_path: Path) -> None:
-        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-            archive.writestr("bad.json", "{")
-            archive.writestr("good.txt", "Ann left.")
-        faults: list[AttarError] = []
-        assert texts(list(read_sources([tmp_path], faults.append))) == ["Ann left."]
-        assert [("bad.json" in str(fault)) for fault in faults] == [True]
 
     def test_half_of_a_surrogate_pair_is_replaced(self, tmp_path: Path) -> None:
         file = tmp_path / os.fsdecode(b"caf\xe9.json")

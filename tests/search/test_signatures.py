@@ -1,11 +1,22 @@
-"""Signatures: sums add and subtract, the root is one, similar texts score high."""
+"""Signatures: sums add and subtract, the root is one, similar texts score high; records that nothing real has fail."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from attar.errors import ShapeError
+from attar.errors import RecordError, ShapeError
 from attar.search.scan import scores
-from attar.search.signatures import Sums, pack, query_of, root_of, signature_bytes, triangle_of
+from attar.search.signatures import (
+    SignatureRecord,
+    Sums,
+    merged,
+    pack,
+    query_of,
+    root_of,
+    signature_bytes,
+    triangle_of,
+)
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +82,31 @@ def test_wrong_shapes_are_refused(projection):
         Sums.of(np.array([1]), np.zeros((1, 3), np.float32), projection)
     with pytest.raises(ShapeError, match="triangle"):
         root_of(np.zeros(5, np.float32))
+
+
+def record_of(sums):
+    return SignatureRecord.of(sums, b"statistics", 16, keep_sums=True).to_bytes()
+
+
+@pytest.fixture
+def sums(corpus, projection):
+    return [Sums.of(*each, projection) for each in corpus[:2]]
+
+
+def test_documents_joined_have_the_sums_of_both(sums):
+    joined = SignatureRecord.from_bytes(merged([record_of(each) for each in sums]), 16).sums()
+    np.testing.assert_allclose(joined.triangle, sums[0].triangle + sums[1].triangle)
+    assert joined.tokens == sums[0].tokens + sums[1].tokens
+
+
+@pytest.mark.filterwarnings("error")
+def test_sums_that_overflow_are_refused(sums):
+    huge = [record_of(replace(each, total=np.full_like(each.total, 3e38))) for each in sums]
+    with pytest.raises(RecordError, match="too large to add"):
+        merged(huge)
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_root_of_the_largest_sums_is_finite(sums):
+    largest = replace(sums[0], triangle=np.full_like(sums[0].triangle, np.finfo(np.float32).max))
+    assert np.linalg.norm(largest.signature()) > 0.5

@@ -1,20 +1,17 @@
-"""The rows of an index: the signature and the word counts of each document, added and removed at any time; BM25.
+"""BM25 over word pieces, of documents that are added and removed at any time.
 
 Word counts are those that the store keeps with each signature. Postings are one table, sorted by piece, made now and
 then; documents added since are searched from end to end; removed ones are left out of all scores.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import RecordError
-from attar.search.signatures import SignatureRecord, Signer, signature_bytes
 from attar.search.statistics import Floats, inverse_frequencies
-from attar.store.signatures import StampedSignature
 
 # Robertson's usual constants; not tuned. How soon a word that comes again counts less,
 _K1 = 1.2
@@ -110,19 +107,19 @@ class Lexical:
         self._sorted = 0
         self._rows, self._counts = np.zeros(0, np.int32), np.zeros(0, np.uint8)
         self._bounds = np.zeros(pieces + 1, np.int64)
-        # The rows after them, by document; documents that follow these with the next `append`.
+        # The rows after them, by document; documents that are rows from the next query on.
         self._recent = _Documents.of([])
         self._waiting: list[_Documents] = []
         # Rows removed since `_frequencies` was counted.
         self._removed: list[int] = []
 
-    def append(self, documents: Sequence[Counts], *, more: bool = False) -> None:
-        """Add documents as the next rows: the word pieces of each, and how often each occurs.
-
-        With `more`, others follow before the next query or removal, and all are taken over with the last.
-        """
+    def append(self, documents: Sequence[Counts]) -> None:
+        """Add documents as the next rows: the word pieces of each, and how often each occurs."""
         self._waiting.append(_Documents.of(documents))
-        if more:
+
+    def _take_over(self) -> None:
+        """Make rows of what was appended since the last query, all at once: a library is loaded in many parts."""
+        if not self._waiting:
             return
         added, self._waiting = _Documents.joined(self._waiting), []
         self._lengths = np.concatenate((self._lengths, added.lengths))
@@ -146,6 +143,7 @@ class Lexical:
 
     def remove(self, row: int) -> None:
         """Leave a document out of all scores from now on."""
+        self._take_over()
         self._live[row] = False
         self._removed.append(row)
 
@@ -160,6 +158,7 @@ class Lexical:
 
     def corpus(self, pieces: NDArray[Any]) -> Corpus:
         """What BM25 needs of these documents for a query's word pieces."""
+        self._take_over()
         if self._removed:
             self._count_removed()
         wanted = np.unique(pieces).astype(np.uint16)
@@ -174,6 +173,7 @@ class Lexical:
         >>> [rows.tolist() for rows in index.holding([np.array([2]), np.array([2, 4]), np.array([1, 4])])]
         [[0, 1], [1], []]
         """
+        self._take_over()
         held = [bool(len(group)) and bool(self._frequencies[group].all()) for group in groups]
         wanted = {
             piece for group, is_held in zip(groups, held, strict=True) if is_held for piece in group.tolist()
@@ -200,6 +200,7 @@ class Lexical:
 
     def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
         """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
+        self._take_over()
         corpus = corpus or self.corpus(pieces)
         scores = np.zeros(len(self._lengths), np.float32)
         documents, frequencies = corpus.documents, corpus.frequencies
@@ -223,114 +224,3 @@ class Lexical:
                 scores[rows] += weight * often / (often + saturation)
         scores[~self._live] = 0.0
         return scores
-
-
-# Arrays get room for this many times their rows when they are full.
-_GROWTH = 1.5
-
-Rows = NDArray[np.intp]
-
-
-class SignatureTable:
-    """Rows are appended and removed, never changed; the number of a row stays."""
-
-    def __init__(self, signer: Signer, room: int = 0) -> None:
-        self._signer = signer
-        self._keys: list[bytes] = []
-        self._row_of: dict[bytes, int] = {}
-        self._changed = np.zeros(room, np.int64)
-        self._packed = np.zeros((room, signature_bytes(signer.size)), np.uint8)
-        # What the projection keeps of each document's variance, and the whole.
-        self._energies = np.zeros((room, 2))
-        self._is_live = np.zeros(room, np.bool_)
-        self._live: Rows | None = None
-        self.words = Lexical(signer.pieces)
-
-    def __len__(self) -> int:
-        """The documents: rows that are not removed."""
-        return len(self._row_of)
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._row_of
-
-    @property
-    def keys(self) -> list[bytes]:
-        """The key of each row, also of removed ones."""
-        return self._keys
-
-    @property
-    def packed(self) -> NDArray[np.uint8]:
-        """The signs of each row."""
-        return self._packed[: len(self._keys)]
-
-    @property
-    def is_live(self) -> NDArray[np.bool_]:
-        """Whether each row is a document, and not removed."""
-        return self._is_live[: len(self._keys)]
-
-    @property
-    def live(self) -> Rows:
-        """The rows of all documents; one array for all queries until something changes."""
-        if self._live is None:
-            self._live = np.flatnonzero(self.is_live)
-        return self._live
-
-    def changed(self, row: int) -> int:
-        """The time of change of the document that a row was made of."""
-        return int(self._changed[row])
-
-    def append(self, signatures: Iterable[StampedSignature], *, more: bool = False) -> bool:
-        """Add signatures that were made with these statistics as the next rows; returns whether there are any.
-
-        With `more`, others follow before the next query or removal.
-        """
-        accepted = []
-        for signature in signatures:
-            try:
-                record = SignatureRecord.from_bytes(signature.data, self._signer.size)
-            except RecordError:  # it is made again
-                continue
-            pieces, counts = record.word_counts
-            known = not len(pieces) or pieces.max() < self._signer.pieces
-            if known and record.statistics == self._signer.projection.digest:
-                accepted.append((signature, record, (pieces, counts)))
-        self.words.append([counts for _, _, counts in accepted], more=more)
-        if not accepted:
-            return False
-        first, last = len(self._keys), len(self._keys) + len(accepted)
-        self._make_room(last)
-        keys = [signature.key for signature, _, _ in accepted]
-        self._row_of |= zip(keys, range(first, last), strict=True)
-        self._keys += keys
-        self._changed[first:last] = [signature.changed for signature, _, _ in accepted]
-        joined = b"".join(record.signature for _, record, _ in accepted)
-        self._packed[first:last] = np.frombuffer(joined, np.uint8).reshape(len(accepted), -1)
-        self._energies[first:last] = [(record.kept, record.whole) for _, record, _ in accepted]
-        self._is_live[first:last] = True
-        self._live = None
-        return True
-
-    def _make_room(self, rows: int) -> None:
-        if rows > len(self._packed):
-            room = max(rows, int(_GROWTH * len(self._packed))) - len(self._packed)
-            self._packed = np.concatenate((self._packed, np.zeros((room, self._packed.shape[1]), np.uint8)))
-            self._changed = np.concatenate((self._changed, np.zeros(room, np.int64)))
-            self._energies = np.concatenate((self._energies, np.zeros((room, 2))))
-            self._is_live = np.concatenate((self._is_live, np.zeros(room, np.bool_)))
-
-    def remove(self, key: bytes) -> bool:
-        """Remove a document's row, if there is one; returns whether there was."""
-        row = self._row_of.pop(key, None)
-        if row is None:
-            return False
-        self._is_live[row] = False
-        self._live = None
-        self.words.remove(row)
-        return True
-
-    @property
-    def drift(self) -> float:
-        """How much less of the documents' variance the projection keeps than of what it was fitted on, 0 to 1."""
-        kept, whole = self._energies[self._is_live].sum(0)
-        share = float(kept) / max(float(whole), 1e-30)
-        return max(0.0, 1.0 - share / self._signer.projection.kept) if len(self) else 0.0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attar.search.table import Lexical
+from attar.search.lexical import Lexical
 
 
 def counts(*words):
@@ -30,7 +30,7 @@ def test_a_document_with_a_rare_word_comes_first(documents):
 
 @pytest.mark.parametrize("unsorted", [0, 10, 1_000])
 def test_documents_added_later_score_as_if_they_had_been_there(documents, unsorted, monkeypatch):
-    monkeypatch.setattr("attar.search.table._UNSORTED", unsorted)
+    monkeypatch.setattr("attar.search.lexical._UNSORTED", unsorted)
     index, query = Lexical(50), np.array([3, 17, 40])
     for each in documents:
         index.append([each])
@@ -39,7 +39,7 @@ def test_documents_added_later_score_as_if_they_had_been_there(documents, unsort
 
 @pytest.mark.parametrize("unsorted", [0, 30, 1_000])
 def test_removed_documents_score_zero_and_count_no_more(documents, unsorted, monkeypatch):
-    monkeypatch.setattr("attar.search.table._UNSORTED", unsorted)
+    monkeypatch.setattr("attar.search.lexical._UNSORTED", unsorted)
     index, query = Lexical(50), np.array([3, 17, 40])
     index.append(documents[:40])
     index.remove(5)
