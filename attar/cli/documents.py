@@ -1,32 +1,31 @@
 """`attar list`, `show`, `merge`, `tag`, `remove` and `reread`: the documents of a library."""
 
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from attar.cli import options
 from attar.cli.output import (
+    change_line,
     columns,
     fact_rows,
     one_line,
-    print_change,
     print_json,
+    print_note,
+    print_result,
     printable,
     progress_bar,
 )
 from attar.errors import OptionError
 
 
+@options.choosing_documents
 def list_documents(
     store: options.StorePath,
     after: Annotated[str | None, typer.Option(help="Only names after this one.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of documents.")] = None,
-    names: options.OnlyNames = None,
-    folder: options.Folder = None,
-    tags: options.Tags = None,
-    since: options.Since = None,
     as_json: options.AsJson = False,
+    **chosen: Any,
 ) -> None:
     """List documents by name, with the number of tokens and the size of the memory in bytes.
 
@@ -35,8 +34,7 @@ def list_documents(
     from attar.library.library import Library
 
     with Library(store, read_only=True) as library:
-        within = options.subset_of(names, folder, tags, since)
-        documents = library.documents(after=after, limit=limit, within=within)
+        documents = library.documents(after=after, limit=limit, within=options.subset_of(**chosen))
         if as_json:
             print_json({"documents": list(documents)})
             return
@@ -62,16 +60,11 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
         source = library.store.entry(document.name).source
-    if as_json:
-        print_json(document)
-        return
     fields = msgspec.to_builtins(document)
     text = fields.pop("text")
-    rows = fact_rows(fields | {"source": source})
-    rows[0] = ("name", one_line(document.name))
-    print(columns([row for row in rows if row[1] not in ("", "None")]))
-    if text is not None:
-        print(f"\n{printable(text)}")
+    rows = fact_rows(fields | {"name": one_line(document.name), "source": source})
+    facts = columns([row for row in rows if row[1] not in ("", "None")])
+    print_result(document, facts if text is None else f"{facts}\n\n{printable(text)}", as_json=as_json)
 
 
 def merge(
@@ -90,7 +83,7 @@ def merge(
 
     with Library(store, create=False) as library:
         change = library.merge(new, names, title=title, replace=replace)
-    print_change(change, as_json=as_json)
+    print_result(change, change_line(change), as_json=as_json)
 
 
 def remove(store: options.StorePath, names: options.Names, as_json: options.AsJson = False) -> None:
@@ -104,10 +97,8 @@ def remove(store: options.StorePath, names: options.Names, as_json: options.AsJs
 
     with Library(store, create=False) as library:
         library.remove(*names)
-    if as_json:
-        print_json({"removed": names})
-    else:
-        print("\n".join(f"removed {one_line(name)}" for name in names))
+    lines = "\n".join(f"removed {one_line(name)}" for name in names)
+    print_result({"removed": names}, lines, as_json=as_json)
 
 
 def tag(
@@ -128,12 +119,8 @@ def tag(
     with Library(store, create=False) as library:
         library.tag(*names, add=add or (), remove=remove or ())
         tags = {name: library.show(name).tags for name in names}
-    if as_json:
-        print_json({"tags": tags})
-    else:
-        print(
-            "\n".join(f"{one_line(name)}: {printable(', '.join(tags[name])) or 'no tags'}" for name in names)
-        )
+    lines = [f"{one_line(name)}: {printable(', '.join(tags[name])) or 'no tags'}" for name in names]
+    print_result({"tags": tags}, "\n".join(lines), as_json=as_json)
 
 
 def reread(
@@ -154,13 +141,8 @@ def reread(
         try:
             done = library.reread(reader, progress=progress)
         except KeyboardInterrupt:
-            line = "attar: stopped; the library is as it was, and the same command continues from here"
-            print(line, file=sys.stderr)
+            print_note("stopped; the library is as it was, and the same command continues from here")
             raise typer.Exit(130) from None
-    if as_json:
-        print_json(done)
-        return
-    name = one_line(str(reader or "answers"))
-    print(
-        f"{done.documents:,} documents have the reader {name} ({done.reader[:12]}); {done.read:,} were read"
-    )
+    name = f"{one_line(str(reader or 'answers'))} ({done.reader[:12]})"
+    line = f"{done.documents:,} documents have the reader {name}; {done.read:,} were read"
+    print_result(done, line, as_json=as_json)

@@ -55,26 +55,36 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def error_line(fault: Exception) -> str:
-    """An error on one line, also if a path in it has several."""
-    return "attar: " + printable(str(fault)).replace("\n", "\\n")
+def note_line(note: object) -> str:
+    """An error, or what else a person should know, on one line, even if a path in it has several."""
+    return "attar: " + printable(str(note)).replace("\n", "\\n")
+
+
+def print_note(note: object) -> None:
+    """Print an error, or what else a person should know, to stderr."""
+    print(note_line(note), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
     """Print a value, result types included, as one line of JSON."""
     import msgspec
 
-    print(json.dumps(msgspec.to_builtins(value)))
+    print(json.dumps(msgspec.to_builtins(value)), flush=True)
 
 
-def print_change(change: "Change", *, as_json: bool) -> None:
-    """Print what was done to a document."""
+def print_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Print a result as one line of JSON, or as text."""
     if as_json:
-        print_json(change)
+        print_json(value)
     else:
-        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
-        missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
-        print(f"{change.change} {shown(change.name)}: {size}{missing}", flush=True)
+        print(text, flush=True)
+
+
+def change_line(change: "Change") -> str:
+    """What was done to a document."""
+    size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
+    missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
+    return f"{change.change} {shown(change.name)}: {size}{missing}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -188,23 +198,23 @@ class Quotes:
 
     def __init__(self, library: "Library", document: str | None) -> None:
         self._library, self._document = library, document
+        self._absent = "not in this library" if document is None else "not in this text"
         self._texts: dict[str, str | None] = {}
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
-    def lines(self, answers: Sequence["Answer"]) -> str:
+    def answers(self, answers: Sequence["Answer"]) -> str:
         """One line per answer: phrase, certainty in a word and a number, place and quote.
 
-        "Not in this text" is no line below an answer that is less likely: the word of that tells it. A sentence that
-        decides between yes and no comes first in its line.
+        "Not in this text" is left out below an answer that is less likely: that answer's "unsure" says it. A sentence
+        that decides between yes and no comes first in its line.
         """
         self._texts.clear()  # at a prompt, documents may change between two questions
         first = answers[0].probability if answers else 0.0
         answers = [answer for answer in answers if not (answer.absent and answer.probability > first)]
-        absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
-                absent if answer.absent else self._words(answer),
+                self._absent if answer.absent else self._words(answer),
                 f"{answer.certainty} {answer.probability:.0%}",
                 self._place(answer),
             )
@@ -220,16 +230,18 @@ class Quotes:
         quotes = [self._quote(answer, len(start)) for answer, start in zip(answers, starts, strict=True)]
         return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
 
-    def group_lines(self, group: "AnswerGroup") -> str:
-        """An answer, how likely it is and how many places give it, then a line for each of them."""
+    def groups(self, groups: Sequence["AnswerGroup"]) -> str:
+        """For each answer how likely it is and how many places give it, then a line for each of them."""
         self._texts.clear()
-        count = f"{group.count:,} place{'s' * (group.count != 1)}"
-        lines = ["  ".join((self._words(group), f"{group.probability:.0%}", count))]
-        for place in group.places:
-            start = f"  {self._place(place)}"
-            quote = "" if group.kind == _SENTENCE else self._quote(place, len(start))
-            lines.append(f"{start}  {quote}".rstrip())
-        return "\n".join(lines)
+        lines = []
+        for group in groups:
+            count = f"{group.count:,} place{'s' * (group.count != 1)}"
+            lines.append("  ".join((self._words(group), f"{group.probability:.0%}", count)))
+            for place in group.places:
+                start = f"  {self._place(place)}"
+                quote = "" if group.kind == _SENTENCE else self._quote(place, len(start))
+                lines.append(f"{start}  {quote}".rstrip())
+        return "\n".join(lines) or self._absent
 
     def _words(self, answer: "Answer | AnswerGroup") -> str:
         """The words of an answer; a sentence that decides between yes and no is shown whole."""

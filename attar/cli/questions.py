@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attar.cli.options import AsJson, ReaderPath, explicit_options, options_from
+from attar.cli.options import AsJson, ReaderPath, Replace, Resume, explicit_options, options_from
 from attar.cli.output import columns, print_json, progress_bar
 from attar.errors import OptionError
 from attar.training.options import QuestionOptions
@@ -23,10 +23,8 @@ def train_questions(
         list[Path],
         typer.Argument(metavar="DATA…", help="Files of questions, .json or .jsonl; .xz and .gz, too."),
     ],
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a reader or run that is in the folder already.")
-    ] = False,
+    resume: Resume = False,
+    replace: Replace = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -40,11 +38,11 @@ def train_questions(
     from attar.training.train import train_questions
 
     if resume and replace:
-        raise OptionError.expected("--resume and --replace", "one of them", "both")
+        raise OptionError("--resume and --replace exclude each other")
     explicit = explicit_options(context)
     fixed = [f"--{name.replace('_', '-')}" for name in _FIXED if name in explicit and given["init"]]
     if fixed:
-        raise OptionError.expected(fixed[0], "none with --init, whose reader fixes it", "one", "omit it")
+        raise OptionError(f"{fixed[0]} is fixed by the reader of --init", "leave it out")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
     began, is_main = monotonic(), Processes.started().is_main
 

@@ -1,7 +1,6 @@
 """`attar serve`: a library over HTTP; and `attar mcp`: one for language models, over the Model Context Protocol."""
 
 import os
-import sys
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attar.cli import options
+from attar.cli.output import print_note
 from attar.errors import OptionError, needs_extra
 from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_tokens, require_token
 
@@ -111,7 +111,7 @@ def _checked_library(settings: Settings) -> "Library":
         library.close()
         raise
     if is_new:
-        print(f"attar: new library at {store}", file=sys.stderr)
+        print_note(f"new library at {store}")
     return library
 
 
@@ -161,7 +161,7 @@ def mcp(
             if port is None:
                 make_server(library).run("stdio")
             else:
-                serve_http(library, port, lambda url: print(f"attar: {store} at {url}", file=sys.stderr))
+                serve_http(library, port, lambda url: print_note(f"{store} at {url}"))
     finally:
         library.close()
 
@@ -171,7 +171,6 @@ def _opened(store: Path, reader: Path | None) -> "ServedLibrary":
 
     if is_sharded(store):
         from attar.cluster.serving import open_shards
-        from attar.server.settings import Settings
 
         return open_shards(Settings(store=store, reader=reader, read_only=True))
     from attar.library.library import Library

@@ -89,11 +89,11 @@ def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> No
         ),
         (
             ("train-questions", "squad.json", "--out", "r", "--init", "answers", "--size", "32"),
-            "--size: expected none with --init",
+            "--size is fixed by the reader of --init",
         ),
         (
             ("train-questions", "squad.json", "--out", "r", "--base", "b", "--resume", "--replace"),
-            "--resume and --replace: expected one of them",
+            "--resume and --replace exclude each other",
         ),
     ],
 )
