@@ -14,8 +14,6 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import (
-    AddingBar,
-    adding_bar,
     change_line,
     note_line,
     print_json,
@@ -26,6 +24,7 @@ from attar.cli.output import (
 )
 from attar.errors import AttarError, OptionError
 from attar.options import option
+from attar.progress import Progress
 
 if TYPE_CHECKING:
     from attar.documents.sources import SkippedFile
@@ -96,7 +95,6 @@ class AddReport:
     def add(self, change: "Change") -> None:
         """Take a document that is on disk."""
         self.changes.append(change)
-        self._bar.document_added()
         if not self.as_json:
             _print_change(change)
 
@@ -105,12 +103,12 @@ class AddReport:
         self.bad.append(note_line(fault))
 
     @contextmanager
-    def running(self, total: int, skipped: "Iterable[SkippedFile]") -> Iterator[AddingBar]:
-        """Show a bar for files of this many bytes; if the user stops it, say what was kept."""
+    def running(self, skipped: "Iterable[SkippedFile]") -> Iterator[Progress]:
+        """Show progress bars; if the user stops the work, say what was kept."""
         self.skipped += [f"{file.path}: {file.reason}" for file in skipped]
         try:
-            with adding_bar(total) as self._bar:
-                yield self._bar
+            with progress_bar() as progress:
+                yield progress
         except KeyboardInterrupt:
             stored = f"{len(self.changes):,} documents are in the library"
             print_note(f"stopped; {stored}, and the same command continues from there")
@@ -167,10 +165,11 @@ def add(
     as_json: options.AsJson = False,
     **given: Any,
 ) -> None:
-    """Read documents and store their memories. Each line is printed after the document is saved.
+    """Read documents and store their memories.
 
-    Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
-    The same command again, also after an interruption, adds what is new and reads again what changed.
+    Each line is printed after the document is saved. Folders are walked; files that cannot be read are listed at the
+    end, with exit code 2, and the others are added. The same command again, also after an interruption, adds what is
+    new and reads again what changed.
 
     With --ray, Ray reads in parallel into a library, or its shards.
 
@@ -206,21 +205,21 @@ def _add_here(
     with (
         ExitStack() as stack,
         FileReader(chosen.limits) as file_reader,
-        report.running(sum(file.bytes for file in found.files), found.skipped) as bar,
+        report.running(found.skipped) as progress,
     ):
 
         def opened() -> "Library":
             return stack.enter_context(chosen.open_library(store, reader))
 
         if is_stdin or chosen.name is not None:
-            read = read_files(found.files, None, bar.files_read, reader=file_reader)
+            read = read_files(found.files, reader=file_reader)
             draft = _stdin_draft(chosen.name) if is_stdin else _only_draft(read, str(chosen.name))
             opened().add_many(
                 [draft.labelled(chosen.tag or None, None)],
                 replace=chosen.replace,
                 on_change=report.add,
                 on_refused=report.refuse,
-                progress=bar.show,
+                progress=progress,
             )
             return
         added = add_files(
@@ -233,7 +232,7 @@ def _add_here(
             sync=chosen.sync and store.exists(),
             on_change=report.add,
             on_refused=report.refuse,
-            progress=bar.show,
+            progress=progress,
         )
         report.removed = added.removed
 
@@ -254,7 +253,7 @@ def _add_with_ray(
     from attar.cluster.sources import find_sources
 
     sources = find_sources(files)
-    with report.running(sources.size, sources.skipped) as bar:
+    with report.running(sources.skipped) as progress:
         read_with_ray(
             store,
             sources,
@@ -263,7 +262,7 @@ def _add_with_ray(
             reader=reader,
             replace=chosen.replace,
             limits=chosen.limits,
-            progress=lambda _, done, total: bar.files_read(min(done, total)),
+            progress=progress,
             on_change=report.add,
             on_bad=report.refuse,
             keep_text=chosen.keep_text,
@@ -328,10 +327,10 @@ def watch(
     as_json: options.AsJson = False,
     **given: Any,
 ) -> None:
-    """Follow a folder: bring the library in line with it, then add, replace and remove what changes; Ctrl+C stops it.
+    """Follow a folder, and keep the library in line.
 
-    It runs on one thread and lets other programs have the processor first. If the folder is gone, it ends, and the
-    documents stay.
+    Documents are added, replaced and removed as files change; Ctrl+C stops it. It runs on one thread, with low
+    priority. If the folder is gone, it ends, and the documents stay.
 
     attar watch papers ~/Documents/letters
     """

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -58,10 +59,10 @@ def ask(
     as_json: options.AsJson = False,
     **chosen: Any,
 ) -> None:
-    """Answer questions from a document's memory, the most likely answer first, with its sentence.
+    """Answer questions from documents, with quotes.
 
-    Without a question: a prompt, or in a pipe one question per line. A question that cannot be answered is named, the
-    others are answered, and the exit code is 2.
+    The most likely answer comes first. Without a question: a prompt, or in a pipe one question per line. A question
+    that cannot be answered is named, the others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
 
@@ -240,17 +241,12 @@ def search(
     as_json: options.AsJson = False,
     **chosen: Any,
 ) -> None:
-    """Find the documents that fit a query best, each with its best sentences.
+    """Find the documents that fit a query best.
 
     attar search stories "who married Elizabeth?"
     """
-    from attar.library.library import Library
-
-    with Library(store, reader, read_only=True) as library:
-        with progress_bar() as progress:
-            library.make_signatures(progress=progress)
+    with _searched(store, reader) as library:
         hits = library.search(query, top=top, within=options.subset_of(**chosen), passages=passages)
-        _print_search_state(library)
     if as_json:
         print_json({"query": query, "hits": hits})
         return
@@ -274,19 +270,15 @@ def verify(
     as_json: options.AsJson = False,
     **chosen: Any,
 ) -> None:
-    """Check whether a library says a sentence, word for word or with a few words changed, and where.
+    """Check whether a document says a sentence, and where.
 
-    Case, punctuation, spaces and the kind of quotation marks do not count. The exit code is 1 if no document says it.
+    It may have a few words changed. Case, punctuation, spaces and the kind of quotation marks do not count. The exit
+    code is 1 if no document says it.
 
     attar verify stories "Mr Knightley married Emma in October."
     """
-    from attar.library.library import Library
-
-    with Library(store, reader, read_only=True) as library:
-        with progress_bar() as progress:
-            library.make_signatures(progress=progress)
+    with _searched(store, reader) as library:
         verified = library.verify(quote, within=options.subset_of(**chosen))
-        _print_search_state(library)
     if as_json:
         print_json(verified)
     else:
@@ -307,6 +299,18 @@ def _print_passage(passage: "QuotedPlace") -> None:
             f'"{printable(text)}"' if text else "nothing" for text in (difference.quote, difference.text)
         )
         print(f"  the quote has {ours}, the document {theirs}")
+
+
+@contextmanager
+def _searched(store: Path, reader: Path | None) -> "Iterator[Library]":
+    """A library with its signatures, to search in; ends with what a person should know about the search."""
+    from attar.library.library import Library
+
+    with Library(store, reader, read_only=True) as library:
+        with progress_bar() as progress:
+            library.make_signatures(progress=progress)
+        yield library
+        _print_search_state(library)
 
 
 def _print_search_state(library: "Library") -> None:

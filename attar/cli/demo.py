@@ -70,7 +70,10 @@ QUESTIONS_TO_BOTH = {
 
 
 def demo() -> None:
-    """Show the library on two short texts, then measure softmax attention and a memory as documents grow."""
+    """Show what Attar does, on two short texts.
+
+    Then softmax attention and a memory are measured as documents grow.
+    """
     from attar.library.library import Library
 
     with tempfile.TemporaryDirectory() as folder, Library(Path(folder) / "papers") as library:

@@ -27,7 +27,7 @@ def list_documents(
     as_json: options.AsJson = False,
     **chosen: Any,
 ) -> None:
-    """List documents by name, with the number of tokens and the size of the memory in bytes.
+    """List documents with their sizes.
 
     attar list stories --limit 20
     """
@@ -75,7 +75,9 @@ def merge(
     replace: options.Replace = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Merge the memories of several documents into a new one; the documents stay.
+    """Merge several documents into a new one.
+
+    Their memories are added; the documents stay.
 
     attar merge stories austen emma persuasion
     """
@@ -87,9 +89,9 @@ def merge(
 
 
 def remove(store: options.StorePath, names: options.Names, as_json: options.AsJson = False) -> None:
-    """Remove documents: all of those named, or none if one is missing.
+    """Remove documents: all that are named, or none.
 
-    Names must be whole: the beginning of a name could remove a document that was not meant.
+    None is removed if one is missing. Names must be whole.
 
     attar remove stories emma
     """
@@ -108,7 +110,9 @@ def tag(
     remove: Annotated[list[str] | None, typer.Option(help="A tag to take away; may be repeated.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Add tags to documents, and take others away: of all of those named, or of none if one is missing.
+    """Add tags to documents, or take them away.
+
+    If one document is missing, none is changed.
 
     attar tag stories emma persuasion --add austen --remove unread
     """
@@ -128,10 +132,10 @@ def reread(
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Move a library to another reader: all kept texts are read again with it.
+    """Move a library to another reader.
 
-    Meanwhile the library answers with the old reader, and documents can be added. It switches when all texts are
-    read. After an interruption the same command continues.
+    All kept texts are read again. Meanwhile the library answers with the old reader, and documents can be added; it
+    switches when all texts are read. After an interruption the same command continues.
 
     attar reread stories
     """

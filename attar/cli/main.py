@@ -71,15 +71,19 @@ class RayCommand(TyperCommand):
 
 
 class Sections(TyperGroup):
-    """The commands under headings."""
+    """The commands under headings, before the options."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Nothing: the options would come first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, names in _SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(title):
                 formatter.write_dl(
                     [(name, command.get_short_help_str(52)) for name, command in commands if command]
                 )
+        super().format_options(ctx, formatter)
 
 
 def make_app(only: str | None = None) -> typer.Typer:

@@ -153,9 +153,3 @@ def _flag(option: "Field[Any]", default: Any) -> Parameter:
     )
     empty = Parameter.empty if default is MISSING else default
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, info])
-
-
-def explicit_options(context: typer.Context) -> set[str]:
-    """The names of the options that the command line gives."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}

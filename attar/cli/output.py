@@ -11,10 +11,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import UnknownDocumentError
-from attar.progress import BYTES
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
     from attar.library.library import Library
     from attar.results import Answer, AnswerGroup, Change
@@ -108,81 +107,27 @@ def fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on stderr, in a terminal only, once the work has taken two seconds."""
+    """A bar on stderr for each kind of work, in a terminal only, once the work has taken two seconds."""
     from rich.console import Console
     from rich.progress import Progress
 
     began = monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
+    # Printed lines appear above the bars if both are on a terminal; otherwise stdout stays as it is.
+    bars = Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
     tasks: dict[str, TaskID] = {}
 
     def update(what: str, done: int, total: int) -> None:
-        if monotonic() - began > _DELAY and bar.console.is_terminal:
-            bar.start()
+        if monotonic() - began > _DELAY and bars.console.is_terminal:
+            bars.start()
             if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done + 1, total=total)
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done + 1, total=total)
 
-    with _stopped_at_end(bar):
-        yield update
-
-
-@contextmanager
-def adding_bar(total: int) -> Iterator["AddingBar"]:
-    """The progress of `attar add` through files of this many bytes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    text = TextColumn("{task.description}")
-    parts = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(elapsed_when_finished=True))
-    # Printed lines appear above the bar if both are on a terminal; otherwise stdout stays as it is.
-    bar = Progress(*parts, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
-    with _stopped_at_end(bar):
-        yield AddingBar(bar, bar.add_task("", total=total))
-
-
-@contextmanager
-def _stopped_at_end(bar: "Progress") -> Iterator[None]:
     try:
-        yield
+        yield update
     finally:
-        if bar.live.is_started:  # otherwise stopping prints an empty line
-            bar.stop()
-
-
-class AddingBar:
-    """Documents per second, and the remaining time from the bytes that are done."""
-
-    def __init__(self, bar: "Progress", task: "TaskID") -> None:
-        self._bar, self._task = bar, task
-        self._began = monotonic()
-        self._documents = 0
-        self._part = ""
-
-    def files_read(self, done: int) -> None:
-        """Set how many bytes of the files are done."""
-        self._bar.update(self._task, completed=done)
-        self._show()
-
-    def document_added(self) -> None:
-        """Count one more document."""
-        self._documents += 1
-        self._show()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """Set how many bytes of the files, or tokens of the current batch, are done."""
-        if what == BYTES:
-            self.files_read(done)
-            return
-        self._part = f", {what} {done / max(total, 1):.0%} of {total:,} tokens"
-        self._show()
-
-    def _show(self) -> None:
-        seconds = monotonic() - self._began
-        if seconds > _DELAY and self._bar.console.is_terminal:
-            self._bar.start()
-            rate = f"{self._documents:,} documents, {self._documents / seconds:,.1f}/s"
-            self._bar.update(self._task, description=rate + self._part)
+        if bars.live.is_started:  # otherwise stopping prints an empty line
+            bars.stop()
 
 
 # Bold and underlined, where the output is a terminal: in a pipe a quote is what the text has, to search for.

@@ -16,7 +16,7 @@ Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU 
 Jobs = Annotated[
     int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
 ]
-app = typer.Typer(help="The paper's experiment: cloze questions, training, comparison, recall, and Table 1.")
+app = typer.Typer(help="Rerun the paper's experiment.")
 
 
 @app.command()
@@ -201,10 +201,10 @@ def table1(
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the paper's Table 1 on this machine; `attar bench` is its short name.
+    """Measure the paper's Table 1 on this machine.
 
-    Time per question, stored bytes and time to write of softmax, linear and gated attention as documents grow,
-    predicted and measured.
+    `attar bench` is its short name. Time per question, stored bytes and time to write of softmax, linear and gated
+    attention as documents grow, predicted and measured.
 
     attar paper table1 --plot table1.png
     """

@@ -39,9 +39,10 @@ def serve(
     replicas: Annotated[int, typer.Option(min=1, max=1_000, help="Processes per shard with --ray.")] = 1,
     **given: Any,
 ) -> None:
-    """Serve a library over HTTP, with a web page at / and the API reference at /docs; stop it with Ctrl+C.
+    """Serve a library over HTTP, with a web page.
 
-    A missing library is created, except with --read-only. STORE may be a folder of shards (attar shard).
+    The page is at /, the API reference at /docs; Ctrl+C stops the server. A missing library is created, except with
+    --read-only. STORE may be a folder of shards (attar shard).
 
     attar serve stories --port 8000
 
@@ -143,9 +144,10 @@ def mcp(
     ] = None,
     reader: options.ReaderPath = None,
 ) -> None:
-    """Let programs with a language model ask, search and read a library, as tools of an MCP server.
+    """Let language models use a library, over MCP.
 
-    By default it speaks over stdin and stdout to the program that started it. Nothing is changed.
+    Its tools ask, search and read; nothing is changed. By default it speaks over stdin and stdout to the program that
+    started it.
 
     attar mcp stories
 

@@ -8,11 +8,12 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import columns, fact_rows, print_note, print_result, printable, progress_bar
+from attar.errors import OptionError
 
 if TYPE_CHECKING:
     from attar.store.records import Fault
 
-app = typer.Typer(help="Check, repair, compact, refit and describe the store of a library.")
+app = typer.Typer(help="Check, repair and compact a library.")
 
 ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Parquet file.")]
 
@@ -122,9 +123,9 @@ def export_documents(
     replace: options.Replace = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write all documents to a Parquet file, one row per document.
+    """Write all documents to a Parquet file.
 
-    A document that cannot be read is left out and named; then the exit code is 2.
+    Each document is a row. A document that cannot be read is left out and named; then the exit code is 2.
 
     attar export stories stories.parquet
     """
@@ -152,13 +153,17 @@ def import_documents(
     max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
-    """Add the documents of an exported file to a library, which is created if it does not exist.
+    """Add the documents of an exported file.
+
+    A missing library is created.
 
     attar import copy stories.parquet
     """
     from attar.store.parquet import import_store
     from attar.store.store import Store
 
+    if not file.is_file():  # before a library is created
+        raise OptionError(f"there is no file {file}", "check the path")
     with Store.open(store) as opened:
         count = import_store(opened, file, replace=replace, max_bytes=max_decompressed_mb * 2**20)
     print_result({"imported": count}, f"{count:,} documents imported", as_json=as_json)
@@ -175,9 +180,10 @@ def shard(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy a library into shards, by a hash of the documents' names, or join shards into one library.
+    """Copy a library into shards, or join shards.
 
-    Each shard is a library of its own. The source is not changed, and may be in shards already.
+    A hash of a document's name decides its shard. Each shard is a library of its own. The source is not changed, and
+    may be in shards already.
 
     attar shard stories --into 4
 

@@ -36,13 +36,6 @@ def test_questions_come_down_a_pipe_one_per_line(filled):
     assert [lines[0], lines[3]] == ["Who left?", "___ came ."]
 
 
-@pytest.mark.parametrize("arguments", [("",), ("story0", "")])
-def test_an_empty_question_is_refused(filled, arguments):
-    code, lines, (error,) = filled("ask", "S", *arguments)
-    assert (code, lines) == (2, [])
-    assert error == "attar: question: expected some words, got nothing"
-
-
 def test_a_bad_line_is_named_and_the_others_are_answered(filled):
     Path("questions").write_text("Who came?\n\n?\n...\nWho left?\n")
     code, lines, errors = filled("ask", "S", "story0", "--questions", "questions", "--top", "1")
@@ -103,13 +96,6 @@ finally:
     assert ran.returncode == (0 if arguments[:2] == ("list", "S") or arguments[-1] == "story1" else 2)
 
 
-def test_an_unknown_document_is_one_line_with_similar_names(filled):
-    code, lines, errors = filled("ask", "S", "story7", "Who left?")
-    assert (code, lines, len(errors)) == (2, [], 1)
-    assert "did you mean" in errors[0]
-    assert "'story0'" in errors[0]
-
-
 TEXT = """Ann lives in Dover with her sister.
 
 Ann met Bob, and Bob wrote to
@@ -143,13 +129,6 @@ def test_a_phrase_over_two_lines_of_the_text_is_printed_on_one(quoted):
     library, answer = quoted
     answer = msgspec.structs.replace(answer, text="wrote to\nBob's aunt")
     assert Quotes(library, "letters").answers([answer]).startswith("wrote to Bob's aunt  likely 97%")
-
-
-def test_without_a_library_the_line_says_how_to_make_one(place, attar):
-    code, lines, errors = attar("ask", "nolib", "Who left?")
-    at = place / "nolib"
-    line = f"attar: there is no library at {at}; add documents first: attar add {at} FILE"
-    assert (code, lines, errors) == (2, [], [line])
 
 
 def test_on_a_terminal_the_phrase_is_marked_where_it_stands(quoted, monkeypatch):

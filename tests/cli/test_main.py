@@ -22,33 +22,16 @@ def test_version():
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_names_every_command(flag):
+def test_help_names_every_command_and_cuts_no_description(flag):
     ran = run(flag)
     assert ran.returncode == 0
-    commands = ran.stdout.partition("Start here:")[2]
+    commands = ran.stdout.partition("Start here:")[2].partition("Options:")[0]
     listed = [
         line.split()[0] for line in commands.splitlines() if line.startswith("  ") and line[2:3].strip()
     ]
     assert listed[:5] == ["demo", "add", "ask", "search", "serve"]
-    assert set(listed) == {
-        *(
-            "demo",
-            "add",
-            "watch",
-            "append",
-            "ask",
-            "verify",
-            "merge",
-            "remove",
-            "tag",
-            "list",
-            "show",
-            "reread",
-        ),
-        *("export", "import"),
-        *("train-questions", "evaluate-questions"),
-        *("serve", "search", "mcp", "shard", "store", "paper", "bench"),
-    }
+    assert "..." not in commands
+    assert set(listed) == set(typer.main.get_command(make_app()).commands)
 
 
 def test_every_command_that_prints_results_takes_json():
