@@ -59,7 +59,7 @@ RayAddress = Annotated[
     typer.Option(
         "--ray",
         metavar="[ADDRESS]",
-        help="Use the Ray cluster at HOST:PORT; without an address, start Ray on this machine.",
+        help="Use the Ray cluster at HOST:PORT or auto; without an address, start Ray on this machine.",
     ),
 ]
 

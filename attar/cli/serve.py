@@ -29,13 +29,7 @@ def serve(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Allow requests without a token from any host.")
     ] = False,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[ADDRESS]",
-            help="Serve shards with Ray: on this machine, or on the cluster at HOST:PORT or auto.",
-        ),
-    ] = None,
+    ray: options.RayAddress = None,
     replicas: Annotated[int, typer.Option(min=1, max=1_000, help="Processes per shard with --ray.")] = 1,
     **given: Any,
 ) -> None:

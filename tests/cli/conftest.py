@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import typer.main
 
-from attar.cli.main import main
+from attar.cli.main import main, make_app
 from benchmarks.stories import tell_stories
 
 
@@ -38,6 +39,16 @@ def assert_one_line(ran: Ran, *parts: str) -> None:
     assert ran.errors[0].startswith("attar: ")
     for part in parts:
         assert part in ran.errors[0]
+
+
+def all_commands(command=None, name: str = "") -> dict[str, set[str]]:
+    """The options of each command, by its name: "store check"."""
+    command = command or typer.main.get_command(make_app())
+    below = getattr(command, "commands", None)
+    if not below:
+        return {name: {flag for parameter in command.params for flag in parameter.opts}}
+    parts = [all_commands(part, f"{name} {word}".strip()) for word, part in below.items()]
+    return {name: flags for part in parts for name, flags in part.items()}
 
 
 @pytest.fixture(scope="module")

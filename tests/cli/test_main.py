@@ -9,6 +9,8 @@ import typer.main
 import attar
 from attar.cli.main import make_app
 
+from .conftest import all_commands
+
 
 def run(*arguments):
     command = [sys.executable, "-m", "attar", *arguments]
@@ -35,14 +37,7 @@ def test_help_names_every_command_and_cuts_no_description(flag):
 
 
 def test_every_command_that_prints_results_takes_json():
-    def commands(command, name=""):
-        below = getattr(command, "commands", None)
-        if not below:
-            yield name, {flag for each in command.params for flag in each.opts}
-        for word, each in (below or {}).items():
-            yield from commands(each, f"{name} {word}".strip())
-
-    without = {name for name, flags in commands(typer.main.get_command(make_app())) if "--json" not in flags}
+    without = {name for name, flags in all_commands().items() if "--json" not in flags}
     assert without == {"demo", "mcp", "serve"}
 
 

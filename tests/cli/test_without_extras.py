@@ -11,12 +11,10 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from attar.cli.main import make_app
 from benchmarks.document_files import pdf_of
 
-from .conftest import Cloze, Ran, assert_one_line, run_attar
+from .conftest import Cloze, Ran, all_commands, assert_one_line, run_attar
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,16 +141,9 @@ def run_without(place: Path, reader: Path, without_extras: Path, cloze: Cloze, f
     return run
 
 
-def commands(command, name: str = "") -> list[str]:
-    below = getattr(command, "commands", None)
-    if not below:
-        return [name]
-    return [each for word, part in below.items() for each in commands(part, f"{name} {word}".strip())]
-
-
 def test_the_list_has_every_command():
     # The demo is tried below, where it has time.
-    assert {*commands(typer.main.get_command(make_app()))} - {"demo"} == {*COMMANDS}
+    assert {*all_commands()} - {"demo"} == {*COMMANDS}
 
 
 @pytest.mark.slow
