@@ -48,6 +48,9 @@ def test_a_bad_line_is_named_and_the_others_are_answered(filled):
     code, (line,), _ = filled("ask", "S", "story0", "--questions", "questions", "--json")
     assert code == 2
     assert ["error" in row for row in json.loads(line)["questions"]] == [False, True, True, False]
+    code, (line,), errors = filled("ask", "S", "story0", "--questions", "questions", "--all", "--json")
+    assert (code, len(errors)) == (2, 2)
+    assert ["groups" in row for row in json.loads(line)["questions"]] == [True, False, False, True]
 
 
 def test_the_only_document_needs_no_name(place, attar):
