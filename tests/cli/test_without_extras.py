@@ -56,7 +56,7 @@ COMMANDS: dict[str, list[tuple[str, str | None]]] = {
     "serve": [("{S} --port 0", "server"), ("{S} --ray", "server")],
     "mcp": [("{S}", "mcp")],
     "export": [("{S} all.parquet", "parquet")],
-    "import": [("{S} all.parquet", "parquet")],
+    "import": [("{S} rows.parquet", "parquet")],
     "shard": [("{S} --into 2 --out shards", None)],
     "train-questions": [("{squad} --init {reader} --out tuned --calibrate-only", None)],
     "evaluate-questions": [("{squad} --reader {reader}", None)],
@@ -68,7 +68,7 @@ COMMANDS: dict[str, list[tuple[str, str | None]]] = {
     "store refit": [("{S} --reader {reader}", None)],
     "paper build": [("stories --out set", "parquet")],
     "paper train": [("-d {fresh} -o network", "parquet")],
-    "paper evaluate": [("{network} -d {set}", "parquet")],
+    "paper evaluate": [("{network} -d {fresh}", "parquet")],
     "paper compare": [("-d {fresh} -o compared", "plots")],
     "paper recall": [("--sizes 8 --lengths 4 --steps 2 --out recall", "plots")],
     "paper table1": [("--quick --size 8 --device cpu --plot table.png", "plots")],
@@ -111,7 +111,7 @@ def without_extras(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def fresh(cloze: Cloze, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A set of cloze questions that nothing was trained on yet, made where pyarrow is installed."""
+    """A set that no command has read yet, so that no arrays of it are cached; made where pyarrow is installed."""
     made = tmp_path_factory.mktemp("cloze") / "fresh"
     assert run_attar("paper", "build", cloze.texts, "--out", made).code == 0
     return made
@@ -128,7 +128,7 @@ def run_without(place: Path, reader: Path, without_extras: Path, cloze: Cloze, f
     quote = f'"{" ".join((place / "stories" / "story0.txt").read_text().split()[:6])}"'
 
     def run(name: str, arguments: str) -> Ran:
-        made = {"set": cloze.set, "network": cloze.network, "fresh": fresh}
+        made = {"network": cloze.network, "fresh": fresh}
         words = shlex.split(arguments.format(S="S", squad="squad.json", reader=reader, quote=quote, **made))
         path = os.pathsep.join([str(without_extras), str(ROOT)])
         environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
