@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0"
 
-# Loaded when first used, so that `import attar` loads no torch; the others are of `attar.results`.
+# Loaded when first used, so that `import attar` loads no torch; the others are in `attar.results`.
 _MODULES = {
     "AsyncClient": "attar.client",
     "Client": "attar.client",
@@ -55,30 +55,14 @@ _MODULES = {
     "SearchState": "attar.library.searching",
     "nn": "attar.nn",
     "ops": "attar.ops",
-} | dict.fromkeys(
-    (
-        *(
-            "Answer",
-            "AnswerGroup",
-            "Change",
-            "Difference",
-            "Document",
-            "DocumentDetails",
-            "Excerpt",
-            "FolderChanges",
-        ),
-        *("Hit", "OtherPlace", "QuotedPlace", "Refit", "Reread", "Sentence", "Subset", "Verified"),
-    ),
-    "attar.results",
-)
+}
 
 __all__ = [
     "AccessDeniedError", "Answer", "AnswerGroup", "AsyncClient", "AttarError", "BusyError", "Change", "Client",
     "Difference", "Document", "DocumentBank", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library",
     "Memory", "NameTakenError", "OtherPlace", "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread",
     "SearchState", "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified",
-    "__version__", "nn",
-    "ops",
+    "__version__", "nn", "ops",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # so that mypy knows which names there are

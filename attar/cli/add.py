@@ -3,33 +3,34 @@
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attar.cli import options
-from attar.cli.options import options_from
 from attar.cli.output import (
-    AddingBar,
-    adding_bar,
-    error_line,
-    print_change,
+    change_line,
+    note_line,
     print_json,
-    printable,
+    print_note,
+    print_result,
     progress_bar,
     shown,
 )
 from attar.errors import AttarError, OptionError
 from attar.options import option
+from attar.progress import Progress
 
 if TYPE_CHECKING:
     from attar.documents.sources import SkippedFile
     from attar.documents.workers import FileLimits
     from attar.library.drafts import Draft
+    from attar.library.library import Library
     from attar.results import Change, FolderChanges
 
 _STDIN = "-"
@@ -40,7 +41,7 @@ class AddOptions:
     """How `attar add` adds documents."""
 
     name: str | None = option(None, "Name of the document, if there is only one; required for stdin.")
-    replace: bool = option(False, "Replace a document that has the name already.")
+    replace: bool = option(False, "Replace what has this name already.")
     tag: tuple[str, ...] = option((), "Tag of the documents, to ask only these; may be repeated.")
     sync: bool = option(False, "Remove documents of these folders whose files are gone.")
     keep_text: bool = option(True, "Keep the text, compressed, to quote from.", "--no-text")
@@ -58,7 +59,6 @@ class AddOptions:
     )
     device: str | None = option(None, "Where texts are read: cpu or cuda.")
     actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
-    threads: int = option(1, "With --ray: threads per actor.", min=1)
     gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
 
     @property
@@ -75,6 +75,12 @@ class AddOptions:
             ocr=self.ocr,
         )
 
+    def open_library(self, store: Path, reader: Path | None) -> "Library":
+        """The library to add to; a missing one is created."""
+        from attar.library.library import Library
+
+        return Library(store, reader, keep_text=self.keep_text, budget=self.budget, device=self.device)
+
 
 class AddReport:
     """What has been added and what has not: printed document by document, or as JSON at the end."""
@@ -89,25 +95,23 @@ class AddReport:
     def add(self, change: "Change") -> None:
         """Take a document that is on disk."""
         self.changes.append(change)
-        self._bar.document_added()
-        # A folder that is added again is mostly unchanged: its documents are counted at the end.
-        if not self.as_json and change.change != "unchanged":
-            print_change(change, as_json=False)
+        if not self.as_json:
+            _print_change(change)
 
     def refuse(self, fault: AttarError) -> None:
         """Take the error of a file or document that is not added."""
-        self.bad.append(error_line(fault))
+        self.bad.append(note_line(fault))
 
     @contextmanager
-    def running(self, total: int, skipped: "Iterable[SkippedFile]") -> Iterator[AddingBar]:
-        """Show a bar for files of this many bytes; if the user stops it, say what was kept."""
+    def running(self, skipped: "Iterable[SkippedFile]") -> Iterator[Progress]:
+        """Show progress bars; if the user stops the work, say what was kept."""
         self.skipped += [f"{file.path}: {file.reason}" for file in skipped]
         try:
-            with adding_bar(total) as self._bar:
-                yield self._bar
+            with progress_bar() as progress:
+                yield progress
         except KeyboardInterrupt:
             stored = f"{len(self.changes):,} documents are in the library"
-            print(f"attar: stopped; {stored}, and the same command continues from there", file=sys.stderr)
+            print_note(f"stopped; {stored}, and the same command continues from there")
             raise typer.Exit(130) from None
 
     def print_end(self) -> None:
@@ -116,24 +120,35 @@ class AddReport:
             lists = {"removed": self.removed, "bad": self.bad, "skipped": self.skipped}
             print_json({"documents": self.changes, **lists})
         elif self.changes or self.removed or not self.bad:
-            self._print_counts()
-        for line in (*(f"attar: skipped {printable(line)}" for line in self.skipped), *self.bad):
+            only = self.changes[0] if len(self.changes) == 1 and not self.removed and not self.bad else None
+            if only is None:
+                _print_counts(self.changes, self.removed, self.bad)
+            elif only.change == "unchanged":
+                print(change_line(only))
+        for line in self.skipped:
+            print_note(f"skipped {line}")
+        for line in self.bad:
             print(line, file=sys.stderr)
         if self.bad:
             raise typer.Exit(2)
 
-    def _print_counts(self) -> None:
-        for name in self.removed:
-            print(f"removed {shown(name)}")
-        counts: Counter[str] = Counter(change.change for change in self.changes)
-        counts += Counter({"removed": len(self.removed), "not added": len(self.bad)})
-        if [*counts.items()] == [("unchanged", 1)]:
-            print_change(self.changes[0], as_json=False)
-        elif len(self.changes) != 1 or len(counts) > 1:
-            print(", ".join(f"{count:,} {change}" for change, count in counts.items()) or "no documents")
+
+def _print_change(change: "Change") -> None:
+    # A folder that is added again is mostly unchanged: its documents are counted at the end.
+    if change.change != "unchanged":
+        print(change_line(change), flush=True)
 
 
-@options_from(AddOptions)
+def _print_counts(changes: "Sequence[Change]", removed: Sequence[str], refused: Sequence[str]) -> None:
+    """Print which documents were removed, and how many were added, unchanged and so on."""
+    for name in removed:
+        print(f"removed {shown(name)}")
+    counts: Counter[str] = Counter(change.change for change in changes)
+    counts += Counter({"removed": len(removed), "not added": len(refused)})
+    print(", ".join(f"{count:,} {what}" for what, count in counts.items()) or "no documents", flush=True)
+
+
+@options.options_from(AddOptions)
 def add(
     store: options.StorePath,
     files: Annotated[
@@ -150,10 +165,11 @@ def add(
     as_json: options.AsJson = False,
     **given: Any,
 ) -> None:
-    """Read documents and store their memories. Each line is printed after the document is saved.
+    """Read documents and store their memories.
 
-    Folders are walked; files that cannot be read are listed at the end, with exit code 2, and the others are added.
-    The same command again, also after an interruption, adds what is new and reads again what changed.
+    Each line is printed after the document is saved. Folders are walked; files that cannot be read are listed at the
+    end, with exit code 2, and the others are added. The same command again, also after an interruption, adds what is
+    new and reads again what changed.
 
     With --ray, Ray reads in parallel into a library, or its shards.
 
@@ -174,7 +190,6 @@ def _add_here(
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
     from attar.library.drafts import add_files, read_files
-    from attar.library.library import Library
 
     for file in files:
         if (Path(file) / "data.mdb").is_file():
@@ -190,24 +205,21 @@ def _add_here(
     with (
         ExitStack() as stack,
         FileReader(chosen.limits) as file_reader,
-        report.running(sum(file.bytes for file in found.files), found.skipped) as bar,
+        report.running(found.skipped) as progress,
     ):
 
-        def opened() -> Library:
-            kept = Library(
-                store, reader, keep_text=chosen.keep_text, budget=chosen.budget, device=chosen.device
-            )
-            return stack.enter_context(kept)
+        def opened() -> "Library":
+            return stack.enter_context(chosen.open_library(store, reader))
 
         if is_stdin or chosen.name is not None:
-            read = read_files(found.files, None, bar.files_read, reader=file_reader)
+            read = read_files(found.files, reader=file_reader)
             draft = _stdin_draft(chosen.name) if is_stdin else _only_draft(read, str(chosen.name))
             opened().add_many(
                 [draft.labelled(chosen.tag or None, None)],
                 replace=chosen.replace,
                 on_change=report.add,
                 on_refused=report.refuse,
-                progress=bar.show,
+                progress=progress,
             )
             return
         added = add_files(
@@ -220,7 +232,7 @@ def _add_here(
             sync=chosen.sync and store.exists(),
             on_change=report.add,
             on_refused=report.refuse,
-            progress=bar.show,
+            progress=progress,
         )
         report.removed = added.removed
 
@@ -241,16 +253,16 @@ def _add_with_ray(
     from attar.cluster.sources import find_sources
 
     sources = find_sources(files)
-    with report.running(sources.size, sources.skipped) as bar:
+    with report.running(sources.skipped) as progress:
         read_with_ray(
             store,
             sources,
             address=address,
-            workers=Workers(chosen.actors, chosen.threads, chosen.gpus),
+            workers=Workers(chosen.actors, gpus=chosen.gpus),
             reader=reader,
             replace=chosen.replace,
             limits=chosen.limits,
-            progress=lambda _, done, total: bar.files_read(min(done, total)),
+            progress=progress,
             on_change=report.add,
             on_bad=report.refuse,
             keep_text=chosen.keep_text,
@@ -285,7 +297,7 @@ def append(
             draft = _only_draft(read_files(find_files([file]).files, reader=file_reader), name)
     with Library(store, reader, create=False) as library, progress_bar() as progress:
         change = library.append(find_document(library.store, name), draft, progress=progress)
-    print_change(change, as_json=as_json)
+    print_result(change, change_line(change), as_json=as_json)
 
 
 def _stdin_draft(name: str | None) -> "Draft":
@@ -307,7 +319,7 @@ def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
     return documents[0]._replace(name=name)
 
 
-@options.options_from(AddOptions, omit=("name", "replace", "sync", "actors", "threads", "gpus"))
+@options.options_from(AddOptions, omit=("name", "replace", "sync", "actors", "gpus"))
 def watch(
     store: options.StorePath,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder whose files are followed.")],
@@ -315,10 +327,10 @@ def watch(
     as_json: options.AsJson = False,
     **given: Any,
 ) -> None:
-    """Follow a folder: bring the library in line with it, then add, replace and remove what changes; Ctrl+C stops it.
+    """Follow a folder, and keep the library in line.
 
-    It runs on one thread and lets other programs have the processor first. If the folder is gone, it ends, and the
-    documents stay.
+    Documents are added, replaced and removed as files change; Ctrl+C stops it. It runs on one thread, with low
+    priority. If the folder is gone, it ends, and the documents stay.
 
     attar watch papers ~/Documents/letters
     """
@@ -326,7 +338,6 @@ def watch(
 
     yield_to_others()
     from attar.library.drafts import follow
-    from attar.library.library import Library
 
     chosen = AddOptions(**given)
     with (
@@ -334,51 +345,37 @@ def watch(
         suppress(StoppedError),
         stopped_by_signals(signal.SIGINT, signal.SIGTERM) as stop,
     ):
-        opened: list[Library] = []
 
-        def library() -> Library:
-            if not opened:
-                made = Library(store, reader, keep_text=chosen.keep_text, budget=chosen.budget)
-                opened.append(stack.enter_context(made))
-            return opened[0]
+        @cache
+        def opened() -> "Library":
+            return stack.enter_context(chosen.open_library(store, reader))
 
         rounds = follow(
-            library,
+            opened,
             folder,
             limits=chosen.limits,
             tags=chosen.tag or None,
             on_change=None if as_json else _print_change,
             stop=stop,
         )
-        _say(f"bringing {store} in line with {folder}")
+        print_note(f"bringing {store} in line with {folder}")
         for number, done in enumerate(rounds):
             _print_round(done, as_json=as_json, is_first=not number)
             if not number:
-                _say(f"watching {folder}; stop with Ctrl+C")
-    _say(f"stopped; {store} stays as it is, and the same command continues from there")
-
-
-def _print_change(change: "Change") -> None:
-    if change.change != "unchanged":
-        print_change(change, as_json=False)
+                print_note(f"watching {folder}; stop with Ctrl+C")
+    print_note(f"stopped; {store} stays as it is, and the same command continues from there")
 
 
 def _print_round(done: "FolderChanges", *, as_json: bool, is_first: bool) -> None:
     if as_json:
         print_json(done)
-        sys.stdout.flush()
         return
-    for name in done.removed:
-        print(f"removed {shown(name)}", flush=True)
     if is_first:
-        counts: Counter[str] = Counter(change.change for change in done.changes)
-        counts += Counter({"removed": len(done.removed), "not added": len(done.refused)})
-        print(", ".join(f"{count:,} {what}" for what, count in counts.items()) or "no documents", flush=True)
+        _print_counts(done.changes, done.removed, done.refused)
+    else:
+        for name in done.removed:
+            print(f"removed {shown(name)}", flush=True)
     for line in done.skipped:
-        _say(f"skipped {line}")
+        print_note(f"skipped {line}")
     for line in done.refused:
-        print(error_line(Exception(line)), file=sys.stderr, flush=True)
-
-
-def _say(line: str) -> None:
-    print(f"attar: {printable(line)}", file=sys.stderr, flush=True)
+        print_note(line)

@@ -1,27 +1,32 @@
-"""`attar ask` and `attar search`: one document or all, from the command line, a file, a pipe or a prompt."""
+"""`attar ask`, `search` and `verify`: one document or all, from the command line, a file, a pipe or a prompt."""
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from attar.cli import options
-from attar.cli.output import error_line, one_line, print_json, printable, progress_bar, shown
+from attar.cli.output import Quotes, one_line, print_json, print_note, printable, progress_bar, shown
 from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 
 if TYPE_CHECKING:
     from attar.library.library import Library
-    from attar.results import Answer, QuotedPlace, Subset
-
+    from attar.results import Answer, AnswerGroup, QuotedPlace, Subset
 
 _STDIN = Path("-")
 # Answers per question.
 _TOP = 5
 
+# The answers to a question, or with --all groups of them; or why there are none.
+Result = list[Any] | AttarError
 
+
+@options.choosing_documents
 def ask(
     store: options.StorePath,
     name: Annotated[
@@ -50,17 +55,14 @@ def ask(
         int | None,
         typer.Option(min=0, max=5, help="Sentences that are read again with the question; 0 is fastest."),
     ] = None,
-    names: options.OnlyNames = None,
-    folder: options.Folder = None,
-    tags: options.Tags = None,
-    since: options.Since = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
+    **chosen: Any,
 ) -> None:
-    """Answer questions from a document's memory, the most likely answer first, with its sentence.
+    """Answer questions from documents, with quotes.
 
-    Without a question: a prompt, or in a pipe one question per line. A question that cannot be answered is named, the
-    others are answered, and the exit code is 2.
+    The most likely answer comes first. Without a question: a prompt, or in a pipe one question per line. A question
+    that cannot be answered is named, the others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
 
@@ -68,46 +70,48 @@ def ask(
 
     attar ask papers --all "Who has signed a contract?"
     """
-    within = options.subset_of(names, folder, tags, since)
-    most = _TOP if top is None else top
+    within = options.subset_of(**chosen)
     # The products of a question are too small for several threads, which would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from attar.library.library import Library
 
     with Library(store, reader, read_only=True) as library:
-        count = len(library)
-        if not count:
-            print("attar: this library has no documents yet: attar add", file=sys.stderr)
+        if not len(library):
+            print_note("this library has no documents yet: attar add")
         document, typed = _document_and_questions(library, name, questions or [])
         if document is not None and within:
             raise OptionError(
                 "a document and a choice of documents exclude each other", "leave one of them out"
             )
-        if document is None and count == 1 and not within:
-            document = next(library.documents()).name
+        if document is None and not within:
+            document = only_document(library)
+        asking = Asking(library, document, within, top, look)
         if not typed and file is None and sys.stdin.isatty() and not as_json:
             from attar.cli.prompt import Prompt
 
-            Prompt(library, document, most, look, within).run()
+            Prompt(asking).run()
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
         if file is not None or not asked:
             asked += _read_questions(file or _STDIN)
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
-        if every:
-            _list_answers(library, document, asked, top, look, within, as_json)
-            return
-        answers = _answers(library, document, asked, most, look, within)
-        for question, result in zip(asked, answers, strict=True):
+        results = _results(asking, asked, every=every)
+        for question, result in zip(asked, results, strict=True):
             if isinstance(result, AttarError):
-                print(error_line(Exception(f"{question.where}: {result}")), file=sys.stderr)
+                print_note(f"{question.where}: {result}")
         if as_json:
-            rows = [_row(question, result) for question, result in zip(asked, answers, strict=True)]
+            rows = [
+                {"question": question.text, "error": str(result)}
+                if isinstance(result, AttarError)
+                else {"question": question.text, "groups" if every else "answers": result}
+                for question, result in zip(asked, results, strict=True)
+            ]
             print_json({"document": document, "questions": rows})
         else:
-            _print(library, document, asked, answers)
-    if any(isinstance(result, AttarError) for result in answers):
+            quotes = Quotes(library, document)
+            _print(asked, results, quotes.groups if every else quotes.answers)
+    if any(isinstance(result, AttarError) for result in results):
         raise typer.Exit(2)
 
 
@@ -115,23 +119,39 @@ class _Asked(NamedTuple):
     """A question, and where it came from."""
 
     where: str
-    question: str
+    text: str
 
 
-def ask_document(
-    library: "Library",
-    document: str | None,
-    questions: Sequence[str],
-    top: int,
-    look: int | None,
-    within: "Subset | None",
-) -> "list[list[Answer]]":
-    """The answers to each question from one document, or if there is none, from all or those of a subset."""
-    if document is not None:
-        return library.ask_many(document, questions, top=top, look=look)
-    answers = library.ask_all_many(questions, top=top, look=look, within=within)
-    print_search_state(library.search_state.lines())
-    return answers
+@dataclass(frozen=True)
+class Asking:
+    """What is asked, one document, all, or those of a subset, and how."""
+
+    library: "Library"
+    document: str | None
+    within: "Subset | None" = None
+    top: int | None = None
+    look: int | None = None
+
+    def answers(self, questions: Sequence[str]) -> "list[list[Answer]]":
+        """The answers to each question."""
+        top = self.top or _TOP
+        if self.document is not None:
+            return self.library.ask_many(self.document, questions, top=top, look=self.look)
+        answers = self.library.ask_all_many(questions, top=top, look=self.look, within=self.within)
+        _print_search_state(self.library)
+        return answers
+
+    def groups(self, questions: Sequence[str]) -> "list[list[AnswerGroup]]":
+        """All places that answer each question."""
+        from attar.results import Subset
+
+        within = self.within if self.document is None else Subset(names=(self.document,))
+        groups = [
+            self.library.list_answers(question, top=self.top, look=self.look, within=within)
+            for question in questions
+        ]
+        _print_search_state(self.library)
+        return groups
 
 
 def only_document(library: "Library") -> str | None:
@@ -165,95 +185,33 @@ def _document_and_questions(
         raise OptionError(f"there is no document {quoted(first)}", remedy) from None
 
 
-def _answers(
-    library: "Library",
-    document: str | None,
-    asked: Sequence[_Asked],
-    top: int,
-    look: int | None,
-    within: "Subset | None",
-) -> "list[list[Answer] | AttarError]":
-    """The answers to each question, or its error; the error of an only question is raised."""
-    try:
-        return [*ask_document(library, document, [question for _, question in asked], top, look, within)]
-    except FormatError:
-        if len(asked) == 1:
-            raise
-        # One of them has no words: the others are answered.
-        return [_alone(library, document, question, top, look, within) for _, question in asked]
+def _results(asking: Asking, asked: Sequence[_Asked], *, every: bool) -> list[Result]:
+    """The answers to each question, or why it is none; the error of an only question is raised."""
+    from attar.results import check_asked
+
+    faults: dict[int, AttarError] = {}
+    for at, question in enumerate(asked):
+        try:
+            check_asked("question", question.text)
+        except FormatError as fault:
+            if len(asked) == 1:
+                raise
+            faults[at] = fault
+    good = [question.text for at, question in enumerate(asked) if at not in faults]
+    answered: Iterator[list[Any]] = iter((asking.groups if every else asking.answers)(good) if good else ())
+    return [faults[at] if at in faults else next(answered) for at in range(len(asked))]
 
 
-def _alone(
-    library: "Library",
-    document: str | None,
-    question: str,
-    top: int,
-    look: int | None,
-    within: "Subset | None",
-) -> "list[Answer] | AttarError":
-    try:
-        return ask_document(library, document, [question], top, look, within)[0]
-    except FormatError as fault:
-        return fault
-
-
-def _row(asked: _Asked, result: "list[Answer] | AttarError") -> dict[str, Any]:
-    import msgspec
-
-    if isinstance(result, AttarError):
-        return {"question": asked.question, "error": str(result)}
-    return {"question": asked.question, "answers": msgspec.to_builtins(result)}
-
-
-def _print(
-    library: "Library",
-    document: str | None,
-    asked: Sequence[_Asked],
-    answers: Sequence["list[Answer] | AttarError"],
-) -> None:
-    from attar.cli.output import Quotes
-
-    quotes = Quotes(library, document)
-    first = True
-    for question, result in zip(asked, answers, strict=True):
-        if not isinstance(result, AttarError):
-            if len(asked) > 1:
-                print(("" if first else "\n") + printable(question.question))
-            print(quotes.lines(result))
-            first = False
-
-
-def _list_answers(
-    library: "Library",
-    document: str | None,
-    asked: Sequence[_Asked],
-    top: int | None,
-    look: int | None,
-    within: "Subset",
-    as_json: bool,
-) -> None:
-    """Print all places that answer each question, of one document, of all, or of a subset."""
-    from attar.cli.output import Quotes
-    from attar.results import Subset
-
-    chosen = within if document is None else Subset(names=(document,))
-    found = [library.list_answers(question, top=top, look=look, within=chosen) for _, question in asked]
-    print_search_state(library.search_state.lines())
-    if as_json:
-        rows = [
-            {"question": question.question, "groups": groups}
-            for question, groups in zip(asked, found, strict=True)
-        ]
-        print_json({"document": document, "questions": rows})
-        return
-    quotes = Quotes(library, document)
-    for at, (question, groups) in enumerate(zip(asked, found, strict=True)):
+def _print(asked: Sequence[_Asked], results: Sequence[Result], lines_of: Callable[[Any], str]) -> None:
+    answered = [
+        (question, result)
+        for question, result in zip(asked, results, strict=True)
+        if not isinstance(result, AttarError)
+    ]
+    for at, (question, result) in enumerate(answered):
         if len(asked) > 1:
-            print(("\n" if at else "") + printable(question.question))
-        for group in groups:
-            print(quotes.group_lines(group))
-        if not groups:
-            print("not in this library" if document is None else "not in this text")
+            print(("\n" if at else "") + printable(question.text))
+        print(lines_of(result))
 
 
 def _read_questions(file: Path) -> list[_Asked]:
@@ -271,6 +229,7 @@ def _read_questions(file: Path) -> list[_Asked]:
     return [_Asked(f"{what}, line {number}", line) for number, line in lines if line]
 
 
+@options.choosing_documents
 def search(
     store: options.StorePath,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or some words.")],
@@ -278,26 +237,16 @@ def search(
     passages: Annotated[
         bool, typer.Option("--passages", help="Print the paragraphs around the best sentences.")
     ] = False,
-    names: options.OnlyNames = None,
-    folder: options.Folder = None,
-    tags: options.Tags = None,
-    since: options.Since = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
+    **chosen: Any,
 ) -> None:
-    """Find the documents that fit a query best, each with its best sentences.
+    """Find the documents that fit a query best.
 
     attar search stories "who married Elizabeth?"
     """
-    from attar.library.library import Library
-
-    with Library(store, reader, read_only=True) as library:
-        with progress_bar() as progress:
-            library.make_signatures(progress=progress)
-        hits = library.search(
-            query, top=top, within=options.subset_of(names, folder, tags, since), passages=passages
-        )
-        print_search_state(library.search_state.lines())
+    with _searched(store, reader) as library:
+        hits = library.search(query, top=top, within=options.subset_of(**chosen), passages=passages)
     if as_json:
         print_json({"query": query, "hits": hits})
         return
@@ -310,44 +259,34 @@ def search(
         print("no documents")
 
 
+_VERDICTS = {"found": "found, word for word", "nearly": "nearly", "absent": "not in this library"}
+
+
+@options.choosing_documents
 def verify(
     store: options.StorePath,
     quote: Annotated[str, typer.Argument(metavar="QUOTE", help="A sentence, as somebody quotes it.")],
-    names: options.OnlyNames = None,
-    folder: options.Folder = None,
-    tags: options.Tags = None,
-    since: options.Since = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
+    **chosen: Any,
 ) -> None:
-    """Check whether a library says a sentence, word for word or with a few words changed, and where.
+    """Check whether a document says a sentence, and where.
 
-    Case, punctuation, spaces and the kind of quotation marks do not count. The exit code is 1 if no document says it.
+    It may have a few words changed. Case, punctuation, spaces and the kind of quotation marks do not count. The exit
+    code is 1 if no document says it.
 
     attar verify stories "Mr Knightley married Emma in October."
     """
-    from attar.library.library import Library
-
-    with Library(store, reader, read_only=True) as library:
-        with progress_bar() as progress:
-            library.make_signatures(progress=progress)
-        verified = library.verify(quote, within=options.subset_of(names, folder, tags, since))
-        print_search_state(library.search_state.lines())
+    with _searched(store, reader) as library:
+        verified = library.verify(quote, within=options.subset_of(**chosen))
     if as_json:
         print_json(verified)
     else:
-        print(
-            {"found": "found, word for word", "nearly": "nearly", "absent": "not in this library"}[
-                verified.verdict
-            ]
-        )
+        print(_VERDICTS[verified.verdict])
         for passage in verified.passages:
             _print_passage(passage)
     if verified.unchecked:
-        print(
-            f"attar: not checked, as their texts are not kept: {verified.unchecked} documents",
-            file=sys.stderr,
-        )
+        print_note(f"not checked, as their texts are not kept: {verified.unchecked} documents")
     if verified.verdict == "absent":
         raise typer.Exit(1)
 
@@ -362,7 +301,19 @@ def _print_passage(passage: "QuotedPlace") -> None:
         print(f"  the quote has {ours}, the document {theirs}")
 
 
-def print_search_state(lines: list[str]) -> None:
-    """Print what a person should know about a search, to stderr."""
-    for line in lines:
-        print(f"attar: {printable(line)}", file=sys.stderr)
+@contextmanager
+def _searched(store: Path, reader: Path | None) -> "Iterator[Library]":
+    """A library with its signatures, to search in; ends with what a person should know about the search."""
+    from attar.library.library import Library
+
+    with Library(store, reader, read_only=True) as library:
+        with progress_bar() as progress:
+            library.make_signatures(progress=progress)
+        yield library
+        _print_search_state(library)
+
+
+def _print_search_state(library: "Library") -> None:
+    """Print what a person should know about a search."""
+    for line in library.search_state.lines():
+        print_note(line)

@@ -4,29 +4,20 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-import torch
-from rich.console import Console
+from attar.cli.output import columns
 
-from attar import ops
-from attar.library.library import Library
-from attar.paper.timing import Contender, Effort, Timer, print_plain, print_table, quantity, relative_error
+if TYPE_CHECKING:
+    from attar.library.library import Library
+    from attar.paper.timing import Effort
 
 SIZE = 100  # the hidden size in the paper
-QUESTIONS_PER_DOCUMENT = 4  # about as many as in the CNN set
-LENGTHS = (100, 300, 750, 3_000, 10_000, 100_000)
-COLUMNS = [
-    "tokens n",
-    "softmax, per question",
-    "memory, per question",
-    "faster",
-    "H",
-    "memory C",
-    "error of C q",
-]
+LENGTHS = (100, 1_000, 10_000, 100_000)
 TEXTS = {
     "letter": """
 Dear Martha,
@@ -78,101 +69,85 @@ QUESTIONS_TO_BOTH = {
 }
 
 
-def run_demo(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
-    """Show a library at work, and what a question costs on this machine."""
-    console = Console()
+def demo() -> None:
+    """Show what Attar does, on two short texts.
+
+    Then softmax attention and a memory are measured as documents grow.
+    """
+    from attar.library.library import Library
+
     with tempfile.TemporaryDirectory() as folder, Library(Path(folder) / "papers") as library:
-        show_library(console, library)
-    console.print("\n[bold]What a question costs[/bold]\n")
-    show_cost(console, lengths, effort)
+        show_library(library)
+    show_cost()
     # As it can be typed: after `make demo` the shell does not know `attar`.
     attar = "attar" if shutil.which("attar") else sys.argv[0]
-    print_plain(
-        console,
-        f"\nYour own texts:  {attar} add library FILE-OR-FOLDER…"
-        f"\nAsk them:        {attar} ask library 'Who …?'"
-        f"\nIn a browser:    {attar} serve library, then http://127.0.0.1:8000",
-    )
+    print(f"\nYour own texts:  {attar} add library FILE-OR-FOLDER…")
+    print(f"Ask them:        {attar} ask library 'Who …?'")
+    print(f"In a browser:    {attar} serve library, then http://127.0.0.1:8000")
 
 
-def show_library(console: Console, library: Library) -> None:
+def show_library(library: "Library") -> None:
     """Add, ask, append, ask again, merge, remove."""
-    console.print("[bold]Two texts become memories[/bold]\n")
-    rows = []
+    print("Two texts become memories\n")
+    rows = [("document", "tokens", "memory", "read and saved in")]
     library.reader.answer(library.reader.read("Ann met Bob."), "Who met Bob?")  # load before timing
     for name, text in TEXTS.items():
         began = perf_counter()
         added = library.add(name, text)
-        seconds = perf_counter() - began
-        rows.append([name, str(added.tokens), quantity(added.bytes, "B"), quantity(seconds, "s")])
-    print_table(console, ["document", "tokens", "memory", "read and saved in"], rows)
-    console.print(
-        "\n[bold]Questions are answered from the memories; the texts are kept to quote from[/bold]\n"
-    )
+        rows.append((name, f"{added.tokens:,}", f"{added.bytes:,} bytes", _ms(perf_counter() - began)))
+    print(columns(rows))
+    print("\nQuestions are answered from the memories; the texts are kept to quote from\n")
     for name, questions in QUESTIONS.items():
-        _ask(console, library, name, questions)
+        _ask(library, name, questions)
     library.append("minutes", ADDED)
-    console.print("\n[bold]The minutes continue: two sentences appended[/bold]\n")
-    _ask(console, library, "minutes", QUESTIONS_AFTER)
+    print("\nThe minutes continue: two sentences appended\n")
+    _ask(library, "minutes", QUESTIONS_AFTER)
     library.merge("both", list(TEXTS))
-    console.print("\n[bold]Memories can be added: both texts in one[/bold]\n")
-    _ask(console, library, "both", QUESTIONS_TO_BOTH)
+    print("\nMemories can be added: both texts in one\n")
+    _ask(library, "both", QUESTIONS_TO_BOTH)
     library.remove("letter")
     left = ", ".join(document.name for document in library.documents())
-    print_plain(console, f"\nRemoved letter; left are {left}.")
-    print_plain(console, "docs/results.md says how often the reader is right on real questions.")
+    print(f"\nRemoved letter; left are {left}.")
+    print("docs/results.md says how often the reader is right on real questions.")
 
 
-def _ask(console: Console, library: Library, name: str, questions: Iterable[str]) -> None:
+def _ask(library: "Library", name: str, questions: Iterable[str]) -> None:
     """Print the best answer to each question with its quote, and the time it took."""
     for question in questions:
         began = perf_counter()
         (answer,) = library.ask(name, question, top=1)
-        seconds = perf_counter() - began
+        certainty = f"{answer.certainty} {answer.probability:.0%}, {_ms(perf_counter() - began)}"
         text = "not in this text" if answer.absent else answer.text
-        print_plain(
-            console,
-            f"{name}: {question}  {text}  ({answer.certainty} {answer.probability:.0%}, {quantity(seconds, 's')})",
-        )
+        print(f"{name}: {question}  {text}  ({certainty})")
         if answer.quote:
-            print_plain(console, f"    “{' '.join(answer.quote.split())}”")
+            print(f"    “{' '.join(answer.quote.split())}”")
 
 
-def show_cost(console: Console, lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
+def show_cost(lengths: tuple[int, ...] = LENGTHS, effort: "Effort | None" = None) -> None:
     """Print what a question costs as the document grows."""
-    print_plain(
-        console,
-        f"A random document, n states of size k = {SIZE}, becomes a memory C = HᵀH of {SIZE} × {SIZE}.\n"
-        f"It gets {QUESTIONS_PER_DOCUMENT} questions, on one thread: softmax reads all of H for each, C q only C.\n",
+    import torch
+
+    from attar import ops
+    from attar.paper.timing import Contender, Effort, Timer, quantity
+
+    print(
+        f"\nWhat a question costs: a document of n states of size {SIZE}, or its memory C = HᵀH; one thread\n"
     )
     torch.manual_seed(0)
-    with Console(stderr=True).status("measuring …"):
-        measured = [measure_question(n, effort or Effort(budget=0.6)) for n in lengths]
-    print_table(console, COLUMNS, [cells for cells, *_ in measured])
-    (_, *first), (_, *last) = measured[0], measured[-1]
-    softmax, memory = (after / before for before, after in zip(first, last, strict=True))
-    print_plain(
-        console,
-        f"\nFrom {lengths[0]:,} to {lengths[-1]:,} tokens a question became {softmax:.0f} times as expensive with "
-        f"softmax, and {memory:.1f} times with a memory.\n"
-        "Last column: the relative error against the same products in float64.",
-    )
+    rows: list[tuple[str, ...]] = [("tokens n", "softmax", "memory", "H", "C")]
+    for length in lengths:
+        hidden, query = torch.randn(1, length, SIZE) / SIZE**0.5, torch.randn(1, 1, SIZE)
+        memory = ops.encode(hidden)
+        contenders = [
+            Contender("softmax", partial(ops.softmax_lookup, hidden, query)),
+            Contender("memory", partial(ops.lookup, memory, query)),
+        ]
+        # One thread: on a busy machine waiting for a second one made softmax a hundred times slower.
+        times = Timer(effort or Effort(budget=0.6), threads=1).time(contenders)
+        seconds = [quantity(median(measured), "s") for measured in times]
+        rows.append((f"{length:,}", *seconds, quantity(hidden.nbytes, "B"), quantity(memory.nbytes, "B")))
+    print(columns(rows))
 
 
-def measure_question(n: int, effort: Effort) -> tuple[list[str], float, float]:
-    """Time softmax and a memory on one document of n tokens, interleaved: a row, and the seconds of both."""
-    hidden = torch.randn(1, n, SIZE) / SIZE**0.5
-    queries = torch.randn(1, QUESTIONS_PER_DOCUMENT, SIZE)
-    memory = ops.encode(hidden)
-    exact = ops.encode(hidden.double(), backend="reference" if n <= 1_000 else "auto")
-    error = relative_error(ops.lookup(memory, queries), torch.einsum("bij,bmj->bmi", exact, queries.double()))
-    contenders = [
-        Contender("softmax", lambda: ops.softmax_lookup(hidden, queries)),
-        Contender("memory", lambda: ops.lookup(memory, queries)),
-    ]
-    # One thread: on a busy machine waiting for a second one made softmax a hundred times slower.
-    times = Timer(effort, threads=1).time(contenders)
-    softmax, linear = (median(seconds) / QUESTIONS_PER_DOCUMENT for seconds in times)
-    sizes = [quantity(softmax, "s"), quantity(linear, "s"), f"{softmax / linear:.1f} ×"]
-    sizes += [quantity(hidden.nbytes, "B"), quantity(memory.nbytes, "B"), f"{error:.0e}"]
-    return [f"{n:,}", *sizes], softmax, linear
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms"

@@ -1,42 +1,40 @@
 """`attar list`, `show`, `merge`, `tag`, `remove` and `reread`: the documents of a library."""
 
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from attar.cli import options
 from attar.cli.output import (
+    change_line,
     columns,
     fact_rows,
     one_line,
-    print_change,
     print_json,
+    print_note,
+    print_result,
     printable,
     progress_bar,
 )
 from attar.errors import OptionError
 
 
+@options.choosing_documents
 def list_documents(
     store: options.StorePath,
     after: Annotated[str | None, typer.Option(help="Only names after this one.")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of documents.")] = None,
-    names: options.OnlyNames = None,
-    folder: options.Folder = None,
-    tags: options.Tags = None,
-    since: options.Since = None,
     as_json: options.AsJson = False,
+    **chosen: Any,
 ) -> None:
-    """List documents by name, with the number of tokens and the size of the memory in bytes.
+    """List documents with their sizes.
 
     attar list stories --limit 20
     """
     from attar.library.library import Library
 
     with Library(store, read_only=True) as library:
-        within = options.subset_of(names, folder, tags, since)
-        documents = library.documents(after=after, limit=limit, within=within)
+        documents = library.documents(after=after, limit=limit, within=options.subset_of(**chosen))
         if as_json:
             print_json({"documents": list(documents)})
             return
@@ -62,16 +60,11 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
         source = library.store.entry(document.name).source
-    if as_json:
-        print_json(document)
-        return
     fields = msgspec.to_builtins(document)
     text = fields.pop("text")
-    rows = fact_rows(fields | {"source": source})
-    rows[0] = ("name", one_line(document.name))
-    print(columns([row for row in rows if row[1] not in ("", "None")]))
-    if text is not None:
-        print(f"\n{printable(text)}")
+    rows = fact_rows(fields | {"name": one_line(document.name), "source": source})
+    facts = columns([row for row in rows if row[1] not in ("", "None")])
+    print_result(document, facts if text is None else f"{facts}\n\n{printable(text)}", as_json=as_json)
 
 
 def merge(
@@ -82,7 +75,9 @@ def merge(
     replace: options.Replace = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Merge the memories of several documents into a new one; the documents stay.
+    """Merge several documents into a new one.
+
+    Their memories are added; the documents stay.
 
     attar merge stories austen emma persuasion
     """
@@ -90,13 +85,13 @@ def merge(
 
     with Library(store, create=False) as library:
         change = library.merge(new, names, title=title, replace=replace)
-    print_change(change, as_json=as_json)
+    print_result(change, change_line(change), as_json=as_json)
 
 
 def remove(store: options.StorePath, names: options.Names, as_json: options.AsJson = False) -> None:
-    """Remove documents: all of those named, or none if one is missing.
+    """Remove documents: all that are named, or none.
 
-    Names must be whole: the beginning of a name could remove a document that was not meant.
+    None is removed if one is missing. Names must be whole.
 
     attar remove stories emma
     """
@@ -104,10 +99,8 @@ def remove(store: options.StorePath, names: options.Names, as_json: options.AsJs
 
     with Library(store, create=False) as library:
         library.remove(*names)
-    if as_json:
-        print_json({"removed": names})
-    else:
-        print("\n".join(f"removed {one_line(name)}" for name in names))
+    lines = "\n".join(f"removed {one_line(name)}" for name in names)
+    print_result({"removed": names}, lines, as_json=as_json)
 
 
 def tag(
@@ -117,7 +110,9 @@ def tag(
     remove: Annotated[list[str] | None, typer.Option(help="A tag to take away; may be repeated.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Add tags to documents, and take others away: of all of those named, or of none if one is missing.
+    """Add tags to documents, or take them away.
+
+    If one document is missing, none is changed.
 
     attar tag stories emma persuasion --add austen --remove unread
     """
@@ -128,12 +123,8 @@ def tag(
     with Library(store, create=False) as library:
         library.tag(*names, add=add or (), remove=remove or ())
         tags = {name: library.show(name).tags for name in names}
-    if as_json:
-        print_json({"tags": tags})
-    else:
-        print(
-            "\n".join(f"{one_line(name)}: {printable(', '.join(tags[name])) or 'no tags'}" for name in names)
-        )
+    lines = [f"{one_line(name)}: {printable(', '.join(tags[name])) or 'no tags'}" for name in names]
+    print_result({"tags": tags}, "\n".join(lines), as_json=as_json)
 
 
 def reread(
@@ -141,10 +132,10 @@ def reread(
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Move a library to another reader: all kept texts are read again with it.
+    """Move a library to another reader.
 
-    Meanwhile the library answers with the old reader, and documents can be added. It switches when all texts are
-    read. After an interruption the same command continues.
+    All kept texts are read again. Meanwhile the library answers with the old reader, and documents can be added; it
+    switches when all texts are read. After an interruption the same command continues.
 
     attar reread stories
     """
@@ -154,13 +145,8 @@ def reread(
         try:
             done = library.reread(reader, progress=progress)
         except KeyboardInterrupt:
-            line = "attar: stopped; the library is as it was, and the same command continues from here"
-            print(line, file=sys.stderr)
+            print_note("stopped; the library is as it was, and the same command continues from here")
             raise typer.Exit(130) from None
-    if as_json:
-        print_json(done)
-        return
-    name = one_line(str(reader or "answers"))
-    print(
-        f"{done.documents:,} documents have the reader {name} ({done.reader[:12]}); {done.read:,} were read"
-    )
+    name = f"{one_line(str(reader or 'answers'))} ({done.reader[:12]})"
+    line = f"{done.documents:,} documents have the reader {name}; {done.read:,} were read"
+    print_result(done, line, as_json=as_json)

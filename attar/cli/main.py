@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -10,22 +10,49 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import attar
-from attar.cli import add, ask, documents
-from attar.cli.output import error_line
+from attar.cli.output import print_note
 
 _ABOUT = "Read documents into small memories, and answer questions from them with phrases and quotes."
 # The base class of `typer.BadParameter` and the other errors of arguments: click's, which some versions of typer
 # carry under a name of their own.
 _UsageError: Any = typer.BadParameter.__base__
 
-
-# What `attar --help` lists, in the order of who needs it; a command that is in none of them comes last.
+# What `attar --help` lists, in the order of who needs it: the function of each command, or the app of a group, in a
+# module of this folder.
 _SECTIONS = {
-    "Start here": ("demo", "add", "ask", "search", "serve"),
-    "Documents": ("list", "show", "append", "merge", "tag", "remove", "verify", "watch"),
-    "Libraries": ("reread", "mcp", "export", "import", "shard", "store"),
-    "Readers and research": ("train-questions", "evaluate-questions", "bench", "paper"),
+    "Start here": {
+        "demo": "demo.demo",
+        "add": "add.add",
+        "ask": "ask.ask",
+        "search": "ask.search",
+        "serve": "serve.serve",
+    },
+    "Documents": {
+        "list": "documents.list_documents",
+        "show": "documents.show",
+        "append": "add.append",
+        "merge": "documents.merge",
+        "tag": "documents.tag",
+        "remove": "documents.remove",
+        "verify": "ask.verify",
+        "watch": "add.watch",
+    },
+    "Libraries": {
+        "reread": "documents.reread",
+        "mcp": "serve.mcp",
+        "export": "store.export_documents",
+        "import": "store.import_documents",
+        "shard": "store.shard",
+        "store": "store.app",
+    },
+    "Readers and research": {
+        "train-questions": "questions.train_questions",
+        "evaluate-questions": "questions.evaluate_questions",
+        "bench": "paper.table1",
+        "paper": "paper.app",
+    },
 }
+_COMMANDS = {name: place for commands in _SECTIONS.values() for name, place in commands.items()}
 
 # What `--ray` takes for an address.
 _ADDRESS = re.compile(r"auto|local|(ray://)?[^/\s]+:\d+")
@@ -44,21 +71,23 @@ class RayCommand(TyperCommand):
 
 
 class Sections(TyperGroup):
-    """The commands under headings."""
+    """The commands under headings, before the options."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        named = {name for names in _SECTIONS.values() for name in names}
-        others = tuple(name for name in self.list_commands(ctx) if name not in named)
-        for title, names in (*_SECTIONS.items(), ("Others", others)):
+        """Nothing: the options would come first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, names in _SECTIONS.items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
-            rows = [(name, command.get_short_help_str(52)) for name, command in commands if command]
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(52)) for name, command in commands if command]
+                )
+        super().format_options(ctx, formatter)
 
 
-def make_app(command: str | None = None) -> typer.Typer:
-    """All commands; if `command` is one of everyday use, only that, without the modules of the others."""
+def make_app(only: str | None = None) -> typer.Typer:
+    """All commands; or if `only` is the name of one, that alone, without the modules of the others."""
     app = typer.Typer(
         name="attar",
         cls=Sections,
@@ -68,49 +97,14 @@ def make_app(command: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help=_ABOUT)(root)
-    everyday: dict[str, Callable[..., None]] = {
-        "demo": demo,
-        "add": add.add,
-        "watch": add.watch,
-        "append": add.append,
-        "ask": ask.ask,
-        "search": ask.search,
-        "verify": ask.verify,
-        "merge": documents.merge,
-        "remove": documents.remove,
-        "tag": documents.tag,
-        "list": documents.list_documents,
-        "show": documents.show,
-        "reread": documents.reread,
-    }
-    for name in [command] if command in everyday else everyday:
-        app.command(name, cls=RayCommand if name == "add" else None)(everyday[name])
-    if command not in everyday:
-        _add_others(app)
+    for name in [only] if only in _COMMANDS else _COMMANDS:
+        module, _, attribute = _COMMANDS[name].partition(".")
+        command = getattr(import_module(f"attar.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, cls=RayCommand if name in ("add", "serve") else None)(command)
     return app
-
-
-def _add_others(app: typer.Typer) -> None:
-    """Add the commands that maintain, train, serve and measure; their options are built from dataclasses."""
-    from attar.cli import paper, questions, serve, store
-
-    app.command("serve", cls=RayCommand)(serve.serve)
-    app.command("mcp")(serve.mcp)
-    app.command("export")(store.export_documents)
-    app.command("import")(store.import_documents)
-    app.command("shard")(store.shard)
-    app.command("train-questions")(questions.train_questions)
-    app.command("evaluate-questions")(questions.evaluate_questions)
-    app.command("bench")(paper.table1)
-    app.add_typer(store.app, name="store")
-    app.add_typer(paper.app, name="paper")
-
-
-def demo() -> None:
-    """Show the library on two short texts, then measure softmax attention and a memory as documents grow."""
-    from attar.cli.demo import run_demo
-
-    run_demo()
 
 
 def _print_version(requested: bool) -> None:
@@ -134,7 +128,7 @@ def main() -> None:
         arguments = sys.argv[1:] or ["--help"]
         code = make_app(arguments[0])(arguments, prog_name="attar", standalone_mode=False)
     except attar.AttarError as mistake:
-        print(error_line(mistake), file=sys.stderr)
+        print_note(mistake)
         code = 2
     except _UsageError as mistake:
         _print_usage_error(mistake)
@@ -148,7 +142,7 @@ def _print_usage_error(mistake: Any) -> None:
     """Print a mistake in the arguments as one line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
     line = mistake.format_message().strip().removesuffix(".")
-    print(error_line(Exception(f"{line}; see {command} --help")), file=sys.stderr)
+    print_note(f"{line}; see {command} --help")
 
 
 if __name__ == "__main__":

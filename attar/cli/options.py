@@ -1,6 +1,6 @@
-"""Options of commands: those that several commands share, and flags derived from the fields of a dataclass."""
+"""Options that several commands share, and flags derived from the fields of a dataclass."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from datetime import datetime
 from inspect import Parameter, signature
@@ -49,29 +49,44 @@ ReaderPath = Annotated[
         help="A reader's folder, or one of the package: answers (default) or fixed (at most 16 kB per document).",
     ),
 ]
-OnlyNames = Annotated[
-    list[str] | None,
-    typer.Option("--name", help="Only this document; may be repeated.", autocompletion=complete_names),
-]
-Folder = Annotated[
-    str | None, typer.Option("--in", metavar="FOLDER", help="Only documents from files below this folder.")
-]
-Tags = Annotated[
-    list[str] | None, typer.Option("--tag", help="Only documents with this tag; may be repeated.")
-]
-Since = Annotated[
-    datetime | None,
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace what has this name already.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")]
+MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."
+MaxDecompressed = Annotated[int, typer.Option(min=1, help=MAX_DECOMPRESSED)]
+RayAddress = Annotated[
+    str | None,
     typer.Option(
-        formats=["%Y-%m-%d"],
-        help="Only documents from this day on: their own date, or the day they were added.",
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Use the Ray cluster at HOST:PORT or auto; without an address, start Ray on this machine.",
     ),
 ]
 
+Command = Callable[..., None]
+
 
 def subset_of(
-    names: list[str] | None, folder: str | None, tags: list[str] | None, since: datetime | None
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="Only this document; may be repeated.", autocompletion=complete_names),
+    ] = None,
+    folder: Annotated[
+        str | None,
+        typer.Option("--in", metavar="FOLDER", help="Only documents from files below this folder."),
+    ] = None,
+    tags: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only documents with this tag; may be repeated.")
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            help="Only documents from this day on: their own date, or the day they were added.",
+        ),
+    ] = None,
 ) -> "Subset":
-    """The documents that the options choose; a folder that is there is meant by its whole path."""
+    """The documents that these options choose; a folder that exists is meant by its whole path."""
     from attar.results import Subset
 
     if folder and Path(folder).is_dir():
@@ -80,18 +95,10 @@ def subset_of(
     return Subset(tuple(names or ()), folder or "", tuple(tags or ()), day)
 
 
-Replace = Annotated[bool, typer.Option("--replace", help="Replace a document that has the name already.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."
-MaxDecompressed = Annotated[int, typer.Option(min=1, help=MAX_DECOMPRESSED)]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="[ADDRESS]",
-        help="Use the Ray cluster at HOST:PORT; without an address, start Ray on this machine.",
-    ),
-]
+def choosing_documents(command: Command) -> Command:
+    """Give a command the options of `subset_of`, which its keyword arguments `**chosen` are for."""
+    options = signature(subset_of).parameters.values()
+    return _extended(command, after=[option.replace(kind=Parameter.KEYWORD_ONLY) for option in options])
 
 
 _FLAG_TYPES: Mapping[Any, Any] = {
@@ -104,7 +111,7 @@ _FLAG_TYPES: Mapping[Any, Any] = {
 
 def options_from(
     options: type, *, omit: Collection[str] = (), **defaults: Any
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+) -> Callable[[Command], Command]:
     """Give a command one flag per field of a dataclass; it receives the values as keyword arguments `**given`.
 
     Required flags come first. Fields without a help text have no flag. `defaults` replace those of the dataclass.
@@ -115,17 +122,21 @@ def options_from(
         if option.metadata.get("help") and option.name not in omit
     ]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        whole = signature(command)
-        written = [
-            parameter.replace(kind=Parameter.KEYWORD_ONLY)
-            for parameter in whole.parameters.values()
-            if parameter.kind is not Parameter.VAR_KEYWORD
-        ]
-        command.__signature__ = whole.replace(parameters=[*derived, *written])  # type: ignore[attr-defined]
-        return command
+    return lambda command: _extended(command, before=derived)
 
-    return decorate
+
+def _extended(
+    command: Command, *, before: Sequence[Parameter] = (), after: Sequence[Parameter] = ()
+) -> Command:
+    """The command with more options, which it receives as `**` arguments."""
+    whole = signature(command)
+    written = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in whole.parameters.values()
+        if parameter.kind is not Parameter.VAR_KEYWORD
+    ]
+    command.__signature__ = whole.replace(parameters=[*before, *written, *after])  # type: ignore[attr-defined]
+    return command
 
 
 def _flag(option: "Field[Any]", default: Any) -> Parameter:
@@ -142,9 +153,3 @@ def _flag(option: "Field[Any]", default: Any) -> Parameter:
     )
     empty = Parameter.empty if default is MISSING else default
     return Parameter(option.name, Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[kind, info])
-
-
-def explicit_options(context: typer.Context) -> set[str]:
-    """The names of the options that the command line gives."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}

@@ -11,10 +11,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from attar.errors import UnknownDocumentError
-from attar.progress import BYTES
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
     from attar.library.library import Library
     from attar.results import Answer, AnswerGroup, Change
@@ -55,26 +54,36 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
-def error_line(fault: Exception) -> str:
-    """An error on one line, also if a path in it has several."""
-    return "attar: " + printable(str(fault)).replace("\n", "\\n")
+def note_line(note: object) -> str:
+    """An error, or what else a person should know, on one line, even if a path in it has several."""
+    return "attar: " + printable(str(note)).replace("\n", "\\n")
+
+
+def print_note(note: object) -> None:
+    """Print an error, or what else a person should know, to stderr."""
+    print(note_line(note), file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:
     """Print a value, result types included, as one line of JSON."""
     import msgspec
 
-    print(json.dumps(msgspec.to_builtins(value)))
+    print(json.dumps(msgspec.to_builtins(value)), flush=True)
 
 
-def print_change(change: "Change", *, as_json: bool) -> None:
-    """Print what was done to a document."""
+def print_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Print a result as one line of JSON, or as text."""
     if as_json:
-        print_json(change)
+        print_json(value)
     else:
-        size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
-        missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
-        print(f"{change.change} {shown(change.name)}: {size}{missing}", flush=True)
+        print(text, flush=True)
+
+
+def change_line(change: "Change") -> str:
+    """What was done to a document."""
+    size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
+    missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
+    return f"{change.change} {shown(change.name)}: {size}{missing}"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -98,81 +107,27 @@ def fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar on stderr, in a terminal only, once the work has taken two seconds."""
+    """A bar on stderr for each kind of work, in a terminal only, once the work has taken two seconds."""
     from rich.console import Console
     from rich.progress import Progress
 
     began = monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
+    # Printed lines appear above the bars if both are on a terminal; otherwise stdout stays as it is.
+    bars = Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
     tasks: dict[str, TaskID] = {}
 
     def update(what: str, done: int, total: int) -> None:
-        if monotonic() - began > _DELAY and bar.console.is_terminal:
-            bar.start()
+        if monotonic() - began > _DELAY and bars.console.is_terminal:
+            bars.start()
             if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done + 1, total=total)
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done + 1, total=total)
 
-    with _stopped_at_end(bar):
-        yield update
-
-
-@contextmanager
-def adding_bar(total: int) -> Iterator["AddingBar"]:
-    """The progress of `attar add` through files of this many bytes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    text = TextColumn("{task.description}")
-    parts = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn(elapsed_when_finished=True))
-    # Printed lines appear above the bar if both are on a terminal; otherwise stdout stays as it is.
-    bar = Progress(*parts, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
-    with _stopped_at_end(bar):
-        yield AddingBar(bar, bar.add_task("", total=total))
-
-
-@contextmanager
-def _stopped_at_end(bar: "Progress") -> Iterator[None]:
     try:
-        yield
+        yield update
     finally:
-        if bar.live.is_started:  # otherwise stopping prints an empty line
-            bar.stop()
-
-
-class AddingBar:
-    """Documents per second, and the remaining time from the bytes that are done."""
-
-    def __init__(self, bar: "Progress", task: "TaskID") -> None:
-        self._bar, self._task = bar, task
-        self._began = monotonic()
-        self._documents = 0
-        self._part = ""
-
-    def files_read(self, done: int) -> None:
-        """Set how many bytes of the files are done."""
-        self._bar.update(self._task, completed=done)
-        self._show()
-
-    def document_added(self) -> None:
-        """Count one more document."""
-        self._documents += 1
-        self._show()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """Set how many bytes of the files, or tokens of the current batch, are done."""
-        if what == BYTES:
-            self.files_read(done)
-            return
-        self._part = f", {what} {done / max(total, 1):.0%} of {total:,} tokens"
-        self._show()
-
-    def _show(self) -> None:
-        seconds = monotonic() - self._began
-        if seconds > _DELAY and self._bar.console.is_terminal:
-            self._bar.start()
-            rate = f"{self._documents:,} documents, {self._documents / seconds:,.1f}/s"
-            self._bar.update(self._task, description=rate + self._part)
+        if bars.live.is_started:  # otherwise stopping prints an empty line
+            bars.stop()
 
 
 # Bold and underlined, where the output is a terminal: in a pipe a quote is what the text has, to search for.
@@ -188,23 +143,23 @@ class Quotes:
 
     def __init__(self, library: "Library", document: str | None) -> None:
         self._library, self._document = library, document
+        self._absent = "not in this library" if document is None else "not in this text"
         self._texts: dict[str, str | None] = {}
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
         self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
-    def lines(self, answers: Sequence["Answer"]) -> str:
+    def answers(self, answers: Sequence["Answer"]) -> str:
         """One line per answer: phrase, certainty in a word and a number, place and quote.
 
-        "Not in this text" is no line below an answer that is less likely: the word of that tells it. A sentence that
-        decides between yes and no comes first in its line.
+        "Not in this text" is left out below an answer that is less likely: that answer's "unsure" says it. A sentence
+        that decides between yes and no comes first in its line.
         """
         self._texts.clear()  # at a prompt, documents may change between two questions
         first = answers[0].probability if answers else 0.0
         answers = [answer for answer in answers if not (answer.absent and answer.probability > first)]
-        absent = "not in this text" if self._document is not None else "not in this library"
         heads = [
             (
-                absent if answer.absent else self._words(answer),
+                self._absent if answer.absent else self._words(answer),
                 f"{answer.certainty} {answer.probability:.0%}",
                 self._place(answer),
             )
@@ -220,16 +175,18 @@ class Quotes:
         quotes = [self._quote(answer, len(start)) for answer, start in zip(answers, starts, strict=True)]
         return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
 
-    def group_lines(self, group: "AnswerGroup") -> str:
-        """An answer, how likely it is and how many places give it, then a line for each of them."""
+    def groups(self, groups: Sequence["AnswerGroup"]) -> str:
+        """For each answer how likely it is and how many places give it, then a line for each of them."""
         self._texts.clear()
-        count = f"{group.count:,} place{'s' * (group.count != 1)}"
-        lines = ["  ".join((self._words(group), f"{group.probability:.0%}", count))]
-        for place in group.places:
-            start = f"  {self._place(place)}"
-            quote = "" if group.kind == _SENTENCE else self._quote(place, len(start))
-            lines.append(f"{start}  {quote}".rstrip())
-        return "\n".join(lines)
+        lines = []
+        for group in groups:
+            count = f"{group.count:,} place{'s' * (group.count != 1)}"
+            lines.append("  ".join((self._words(group), f"{group.probability:.0%}", count)))
+            for place in group.places:
+                start = f"  {self._place(place)}"
+                quote = "" if group.kind == _SENTENCE else self._quote(place, len(start))
+                lines.append(f"{start}  {quote}".rstrip())
+        return "\n".join(lines) or self._absent
 
     def _words(self, answer: "Answer | AnswerGroup") -> str:
         """The words of an answer; a sentence that decides between yes and no is shown whole."""

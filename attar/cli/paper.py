@@ -3,23 +3,20 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from attar.cli.options import AsJson, options_from
-from attar.cli.output import print_json, progress_bar
+from attar.cli.options import AsJson, Replace, Resume, options_from
+from attar.cli.output import print_json, print_result, progress_bar
 from attar.errors import OptionError
 from attar.paper.options import BuildOptions, RecallOptions, TrainingOptions
-
-if TYPE_CHECKING:
-    from attar.paper.evaluate import Score
 
 Device = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 Jobs = Annotated[
     int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
 ]
-app = typer.Typer(help="The paper's experiment: cloze questions, training, comparison, recall, and Table 1.")
+app = typer.Typer(help="Rerun the paper's experiment.")
 
 
 @app.command()
@@ -32,9 +29,7 @@ def build(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a set that is in the folder already.")
-    ] = False,
+    replace: Replace = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -46,23 +41,19 @@ def build(
 
     with progress_bar() as progress:
         about = build_set(sources, out, BuildOptions(**given), replace=replace, progress=progress)
-    if as_json:
-        print_json(about)
-        return
-    for split, row in about["splits"].items():
-        print(
-            f"{split}: {row['documents']:,} documents from {row['sources']:,} texts, "
-            f"{row['questions']:,} questions, {row['names_per_document']} names per document"
-        )
+    lines = [
+        f"{split}: {row['documents']:,} documents from {row['sources']:,} texts, "
+        f"{row['questions']:,} questions, {row['names_per_document']} names per document"
+        for split, row in about["splits"].items()
+    ]
+    print_result(about, "\n".join(lines), as_json=as_json)
 
 
 @app.command()
 @options_from(TrainingOptions)
 def train(
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a network or run that is in the folder already.")
-    ] = False,
+    resume: Resume = False,
+    replace: Replace = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -78,11 +69,9 @@ def train(
     with progress_bar() as progress:
         history = train(options, resume=resume, replace=replace, say=_say, progress=progress)
     best = max(history, key=lambda row: row["validation_accuracy"])
-    if as_json:
-        print_json({"network": options.out, "best": best, "history": history})
-    else:
-        accuracy = f"validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
-        print(f"{options.out}: {accuracy}")
+    accuracy = f"validation accuracy {best['validation_accuracy']:.3f} after epoch {best['epoch']:.0f}"
+    report = {"network": options.out, "best": best, "history": history}
+    print_result(report, f"{options.out}: {accuracy}", as_json=as_json)
 
 
 def _say(line: str) -> None:
@@ -94,7 +83,6 @@ def evaluate(
     network: Annotated[Path, typer.Argument(metavar="NETWORK", help="Folder of a trained network.")],
     data: Annotated[Path, typer.Option("--data", "-d", help="Folder of a cloze set.")],
     split: Annotated[str, typer.Option(help="validation or test.")] = "test",
-    batch_size: Annotated[int, typer.Option(min=1, help="Documents per batch.")] = 64,
     as_json: AsJson = False,
 ) -> None:
     """Measure a network's accuracy on a cloze set, compared with counting names.
@@ -111,24 +99,21 @@ def evaluate(
     with progress_bar() as progress:
         cloze_set = ClozeSet.open(data, progress=progress)
         documents = cloze_set.encoded(split, saved.vocabulary)
-        result = evaluate(saved.network, documents, batch_size=batch_size, progress=progress)
-    if as_json:
-        print_json({"split": split} | result.to_json())
-        return
+        result = evaluate(saved.network, documents, progress=progress)
     whole = result.network
-    print(f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals")
-    print(_score_line("network", whole))
-    for name, baseline in result.baselines.items():
-        print(_score_line(name, baseline))
+    scores = {"network": whole} | result.baselines
     if len(result.sources) > 1:
         for source, score in result.sources.items():
-            print(_score_line(f"{source}: network", score))
-            for name, scores in result.source_baselines.items():
-                print(_score_line(f"{source}: {name}", scores[source]))
-
-
-def _score_line(what: str, score: "Score") -> str:
-    return f"{what:<42} {score.accuracy:.3f}  [{score.low:.3f}, {score.high:.3f}]"
+            scores[f"{source}: network"] = score
+            scores |= {f"{source}: {name}": row[source] for name, row in result.source_baselines.items()}
+    lines = [
+        f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals",
+        *(
+            f"{name:<42} {score.accuracy:.3f}  [{score.low:.3f}, {score.high:.3f}]"
+            for name, score in scores.items()
+        ),
+    ]
+    print_result({"split": split} | result.to_json(), "\n".join(lines), as_json=as_json)
 
 
 @app.command()
@@ -176,10 +161,7 @@ def compare(
     comparison = Comparison(TrainingOptions(**given), names, seeds, jobs or max(1, cores - cores // 8))
     with progress_bar() as progress:
         report = compare(comparison, say=_say, progress=progress)
-    if as_json:
-        print_json(report)
-    else:
-        print(markdown_table(report))
+    print_result(report, markdown_table(report), as_json=as_json)
 
 
 @app.command()
@@ -208,10 +190,7 @@ def recall(
     jobs = jobs or (4 if device == "cuda" else os.cpu_count() or 1)
     with progress_bar() as progress:
         report = recall(options, out, device=device, jobs=jobs, say=_say, progress=progress)
-    if as_json:
-        print_json(report)
-    else:
-        print(recall_tables(report))
+    print_result(report, recall_tables(report), as_json=as_json)
 
 
 @app.command()
@@ -222,10 +201,10 @@ def table1(
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the paper's Table 1 on this machine; `attar bench` is its short name.
+    """Measure the paper's Table 1 on this machine.
 
-    Time per question, stored bytes and time to write of softmax, linear and gated attention as documents grow,
-    predicted and measured.
+    `attar bench` is its short name. Time per question, stored bytes and time to write of softmax, linear and gated
+    attention as documents grow, predicted and measured.
 
     attar paper table1 --plot table1.png
     """

@@ -2,21 +2,15 @@
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from attar.cli.ask import ask_document, only_document
-from attar.cli.output import Quotes, error_line, one_line, printable
+from attar.cli.ask import Asking, only_document
+from attar.cli.output import Quotes, one_line, print_note, printable
 from attar.errors import AttarError
 
-if TYPE_CHECKING:
-    from attar.library.library import Library
-    from attar.results import Subset
-
-# Commands that end the prompt.
 _QUIT = (":quit", ":q", ":exit")
 _HELP = """\
 Type a question, or a sentence with ___ for the answer.
@@ -38,24 +32,18 @@ def history_file() -> Path:
 class Prompt:
     """Answers lines until one says to leave."""
 
-    def __init__(
-        self,
-        library: "Library",
-        document: str | None,
-        top: int,
-        look: int | None = None,
-        within: "Subset | None" = None,
-    ) -> None:
-        self.library, self.top, self.look, self.within = library, top, look, within
-        self._choose(document)
+    def __init__(self, asking: Asking) -> None:
+        self._asking, self._library = asking, asking.library
+        self._choose(asking.document)
 
     def _choose(self, document: str | None) -> None:
-        self.document = only_document(self.library) if document is None else document
-        self._quotes = Quotes(self.library, self.document)
+        document = only_document(self._library) if document is None else document
+        self._asking = replace(self._asking, document=document)
+        self._quotes = Quotes(self._library, document)
 
     def run(self, read_line: Callable[[str], str] = input) -> None:
         """Read lines with `read_line`, which is given the prompt, until the end."""
-        count = len(self.library)
+        count = len(self._library)
         print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
         with _history(self._complete):
             while True:
@@ -72,38 +60,39 @@ class Prompt:
                 try:
                     self._obey(line)
                 except AttarError as fault:
-                    print(error_line(fault), file=sys.stderr)
+                    print_note(fault)
                 except KeyboardInterrupt:
                     print("stopped")
 
     def _prompt(self) -> str:
-        return f"{one_line(self.document) if self.document is not None else 'all'}> "
+        document = self._asking.document
+        return f"{'all' if document is None else one_line(document)}> "
 
     def _obey(self, line: str) -> None:
         command, _, rest = line.partition(" ")
         if command == ":doc" and rest.strip():
             from attar.library.documents import find_document
 
-            self._choose(find_document(self.library.store, rest.strip()))
+            self._choose(find_document(self._library.store, rest.strip()))
         elif command == ":all":
             self._choose(None)
         elif command == ":list":
-            names = list(islice((document.name for document in self.library.documents()), _LISTED))
-            left = len(self.library) - len(names)
+            names = list(islice((document.name for document in self._library.documents()), _LISTED))
+            left = len(self._library) - len(names)
             print(
                 "\n".join(map(one_line, names)) + (f"\n… and {left:,} more: attar list" if left > 0 else "")
             )
         elif line.startswith(":"):
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
-            (answers,) = ask_document(self.library, self.document, [line], self.top, self.look, self.within)
-            print(self._quotes.lines(answers))
+            (answers,) = self._asking.answers([line])
+            print(self._quotes.answers(answers))
 
     def _complete(self, typed: str) -> Iterator[str]:
         """Whole lines that begin like the typed one."""
         if typed.startswith(":doc "):
             key = typed.removeprefix(":doc ").casefold()
-            names = (document.name for document in self.library.documents())
+            names = (document.name for document in self._library.documents())
             yield from islice((f":doc {name}" for name in names if name.casefold().startswith(key)), _LISTED)
         elif typed.startswith(":"):
             yield from (

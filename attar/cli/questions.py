@@ -1,13 +1,14 @@
 """`attar train-questions` and `attar evaluate-questions`: readers for real questions."""
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
 
 import typer
 
-from attar.cli.options import AsJson, ReaderPath, explicit_options, options_from
+from attar.cli.options import AsJson, ReaderPath, Replace, Resume, options_from
 from attar.cli.output import columns, print_json, progress_bar
 from attar.errors import OptionError
 from attar.training.options import QuestionOptions
@@ -18,19 +19,16 @@ _FIXED = ("size", "word_size", "density", "quick_layers")
 
 @options_from(QuestionOptions)
 def train_questions(
-    context: typer.Context,
     data: Annotated[
         list[Path],
         typer.Argument(metavar="DATA…", help="Files of questions, .json or .jsonl; .xz and .gz, too."),
     ],
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a reader or run that is in the folder already.")
-    ] = False,
+    resume: Resume = False,
+    replace: Replace = False,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Train a reader for real questions, or fine-tune one on your own.
+    """Train a reader, or fine-tune one.
 
     attar train-questions squad.json.xz --base all-MiniLM-L6-v2 --out reader
 
@@ -40,11 +38,11 @@ def train_questions(
     from attar.training.train import train_questions
 
     if resume and replace:
-        raise OptionError.expected("--resume and --replace", "one of them", "both")
-    explicit = explicit_options(context)
-    fixed = [f"--{name.replace('_', '-')}" for name in _FIXED if name in explicit and given["init"]]
-    if fixed:
-        raise OptionError.expected(fixed[0], "none with --init, whose reader fixes it", "one", "omit it")
+        raise OptionError("--resume and --replace exclude each other")
+    for field in fields(QuestionOptions):
+        if given["init"] and field.name in _FIXED and given[field.name] != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            raise OptionError(f"{flag} is fixed by the reader of --init", "leave it out")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
     began, is_main = monotonic(), Processes.started().is_main
 

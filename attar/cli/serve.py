@@ -1,7 +1,6 @@
 """`attar serve`: a library over HTTP; and `attar mcp`: one for language models, over the Model Context Protocol."""
 
 import os
-import sys
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attar.cli import options
+from attar.cli.output import print_note
 from attar.errors import OptionError, needs_extra
 from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback, read_tokens, require_token
 
@@ -29,19 +29,14 @@ def serve(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Allow requests without a token from any host.")
     ] = False,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[ADDRESS]",
-            help="Serve shards with Ray: on this machine, or on the cluster at HOST:PORT or auto.",
-        ),
-    ] = None,
+    ray: options.RayAddress = None,
     replicas: Annotated[int, typer.Option(min=1, max=1_000, help="Processes per shard with --ray.")] = 1,
     **given: Any,
 ) -> None:
-    """Serve a library over HTTP, with a web page at / and the API reference at /docs; stop it with Ctrl+C.
+    """Serve a library over HTTP, with a web page.
 
-    A missing library is created, except with --read-only. STORE may be a folder of shards (attar shard).
+    The page is at /, the API reference at /docs; Ctrl+C stops the server. A missing library is created, except with
+    --read-only. STORE may be a folder of shards (attar shard).
 
     attar serve stories --port 8000
 
@@ -111,7 +106,7 @@ def _checked_library(settings: Settings) -> "Library":
         library.close()
         raise
     if is_new:
-        print(f"attar: new library at {store}", file=sys.stderr)
+        print_note(f"new library at {store}")
     return library
 
 
@@ -143,9 +138,10 @@ def mcp(
     ] = None,
     reader: options.ReaderPath = None,
 ) -> None:
-    """Let programs with a language model ask, search and read a library, as tools of an MCP server.
+    """Let language models use a library, over MCP.
 
-    By default it speaks over stdin and stdout to the program that started it. Nothing is changed.
+    Its tools ask, search and read; nothing is changed. By default it speaks over stdin and stdout to the program that
+    started it.
 
     attar mcp stories
 
@@ -161,7 +157,7 @@ def mcp(
             if port is None:
                 make_server(library).run("stdio")
             else:
-                serve_http(library, port, lambda url: print(f"attar: {store} at {url}", file=sys.stderr))
+                serve_http(library, port, lambda url: print_note(f"{store} at {url}"))
     finally:
         library.close()
 
@@ -171,7 +167,6 @@ def _opened(store: Path, reader: Path | None) -> "ServedLibrary":
 
     if is_sharded(store):
         from attar.cluster.serving import open_shards
-        from attar.server.settings import Settings
 
         return open_shards(Settings(store=store, reader=reader, read_only=True))
     from attar.library.library import Library

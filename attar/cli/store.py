@@ -1,6 +1,5 @@
 """`attar store …`, `attar export`, `attar import` and `attar shard`: the stores of a library."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attar.cli import options
-from attar.cli.output import columns, error_line, fact_rows, print_json, printable, progress_bar
+from attar.cli.output import columns, fact_rows, print_note, print_result, printable, progress_bar
+from attar.errors import OptionError
 
 if TYPE_CHECKING:
     from attar.store.records import Fault
 
-app = typer.Typer(help="Check, repair, compact, refit and describe the store of a library.")
+app = typer.Typer(help="Check, repair and compact a library.")
 
 ParquetFile = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="Parquet file.")]
 
@@ -29,19 +29,11 @@ def check(store: options.StorePath, as_json: options.AsJson = False) -> None:
     with Store.open(store, read_only=True) as opened:
         documents = len(opened)
         faults = list(opened.check())
-    if as_json:
-        print_json(
-            {"sound": not faults, "documents": documents, "faults": [asdict(fault) for fault in faults]}
-        )
-    elif not faults:
-        print(f"{documents:,} documents, all intact")
-    else:
-        print(printable("\n".join(fault.line for fault in faults)))
-        print(
-            f"attar: keep what is intact and put aside the rest: attar store repair {printable(str(store))}",
-            file=sys.stderr,
-        )
+    report = {"sound": not faults, "documents": documents, "faults": faults}
+    lines = printable("\n".join(fault.line for fault in faults))
+    print_result(report, lines or f"{documents:,} documents, all intact", as_json=as_json)
     if faults:
+        print_note(f"keep what is intact and put aside the rest: attar store repair {store}")
         raise typer.Exit(2)
 
 
@@ -56,15 +48,14 @@ def repair(store: options.StorePath, as_json: options.AsJson = False) -> None:
     from attar.store.repair import repair_store
 
     done = repair_store(store)
-    if as_json:
-        faults = [asdict(fault) for fault in done.faults]
-        folder = None if done.folder is None else str(done.folder)
-        print_json({"documents": done.documents, "faults": faults, "folder": folder})
-    elif done.folder is None:
-        print(f"{done.documents:,} documents, all intact: nothing to repair")
+    folder = None if done.folder is None else str(done.folder)
+    lines = [fault.line for fault in done.faults]
+    if folder is None:
+        lines.append(f"{done.documents:,} documents, all intact: nothing to repair")
     else:
-        print(printable("\n".join(fault.line for fault in done.faults)))
-        print(f"{done.documents:,} documents kept; the old file is in {printable(str(done.folder))}")
+        lines.append(f"{done.documents:,} documents kept; the old file is in {folder}")
+    report = {"documents": done.documents, "faults": done.faults, "folder": folder}
+    print_result(report, printable("\n".join(lines)), as_json=as_json)
 
 
 @app.command()
@@ -77,10 +68,7 @@ def compact(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     with Store.open(store, create=False) as opened:
         saved = opened.compact()
-    if as_json:
-        print_json({"saved_bytes": saved})
-    else:
-        print(f"{saved:,} bytes saved")
+    print_result({"saved_bytes": saved}, f"{saved:,} bytes saved", as_json=as_json)
 
 
 @app.command()
@@ -93,10 +81,7 @@ def stats(store: options.StorePath, as_json: options.AsJson = False) -> None:
 
     with Store.open(store, read_only=True) as opened:
         facts = asdict(opened.stats())
-    if as_json:
-        print_json(facts)
-    else:
-        print(columns(fact_rows(facts)))
+    print_result(facts, columns(fact_rows(facts)), as_json=as_json)
 
 
 @app.command()
@@ -124,25 +109,23 @@ def refit(
         else:
             with Library(store, reader, create=False) as library:
                 done = library.refit(leave_out=leave_out, progress=progress)
-    if as_json:
-        print_json(done)
-        return
-    print(f"made {done.signatures:,} signatures")
+    lines = [f"made {done.signatures:,} signatures"]
     if done.left_out:
-        print(f"{done.left_out:,} without a kept text are left out: search does not find them")
+        lines.append(f"{done.left_out:,} without a kept text are left out: search does not find them")
     if done.damaged:
-        print(f"{done.damaged:,} damaged ones are left out: see attar store check")
+        lines.append(f"{done.damaged:,} damaged ones are left out: see attar store check")
+    print_result(done, "\n".join(lines), as_json=as_json)
 
 
 def export_documents(
     store: options.StorePath,
     file: ParquetFile,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that exists already.")] = False,
+    replace: options.Replace = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write all documents to a Parquet file, one row per document.
+    """Write all documents to a Parquet file.
 
-    A document that cannot be read is left out and named; then the exit code is 2.
+    Each document is a row. A document that cannot be read is left out and named; then the exit code is 2.
 
     attar export stories stories.parquet
     """
@@ -155,12 +138,10 @@ def export_documents(
     left_out: list[Fault] = []
     with Store.open(store, read_only=True) as opened:
         count = export_store(opened, file, on_fault=left_out.append)
-    if as_json:
-        print_json({"exported": count, "file": str(file), "faults": [asdict(fault) for fault in left_out]})
-    else:
-        print(f"{count:,} documents exported")
+    report = {"exported": count, "file": str(file), "faults": left_out}
+    print_result(report, f"{count:,} documents exported", as_json=as_json)
     for fault in left_out:
-        print(f"{error_line(Exception(fault.line))} (left out)", file=sys.stderr)
+        print_note(f"{fault.line} (left out)")
     if left_out:
         raise typer.Exit(2)
 
@@ -172,20 +153,20 @@ def import_documents(
     max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
-    """Add the documents of an exported file to a library, which is created if it does not exist.
+    """Add the documents of an exported file.
+
+    A missing library is created.
 
     attar import copy stories.parquet
     """
     from attar.store.parquet import import_store
     from attar.store.store import Store
 
-    limit = max_decompressed_mb * 2**20
+    if not file.is_file():  # before a library is created
+        raise OptionError(f"there is no file {file}", "check the path")
     with Store.open(store) as opened:
-        count = import_store(opened, file, replace=replace, max_bytes=limit)
-    if as_json:
-        print_json({"imported": count})
-    else:
-        print(f"{count:,} documents imported")
+        count = import_store(opened, file, replace=replace, max_bytes=max_decompressed_mb * 2**20)
+    print_result({"imported": count}, f"{count:,} documents imported", as_json=as_json)
 
 
 def shard(
@@ -199,9 +180,10 @@ def shard(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy a library into shards, by a hash of the documents' names, or join shards into one library.
+    """Copy a library into shards, or join shards.
 
-    Each shard is a library of its own. The source is not changed, and may be in shards already.
+    A hash of a document's name decides its shard. Each shard is a library of its own. The source is not changed, and
+    may be in shards already.
 
     attar shard stories --into 4
 
@@ -214,8 +196,6 @@ def shard(
         out = named.with_name(f"{named.name}-{into}")
     with progress_bar() as progress:
         documents = split(store, out, into, progress)
-    if as_json:
-        print_json({"documents": documents, "shards": into, "folder": str(out)})
-    else:
-        where = f"{into:,} shards" if into > 1 else "one library"
-        print(f"{documents:,} documents in {where}: {printable(str(out))}")
+    where = f"{into:,} shards" if into > 1 else "one library"
+    report = {"documents": documents, "shards": into, "folder": str(out)}
+    print_result(report, f"{documents:,} documents in {where}: {printable(str(out))}", as_json=as_json)

@@ -2,18 +2,53 @@
 
 import io
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import typer.main
 
-from attar.cli.main import main
+from attar.cli.main import main, make_app
 from benchmarks.stories import tell_stories
+
+
+class Ran(NamedTuple):
+    """The exit code of a command, and the lines that it printed."""
+
+    code: int
+    lines: list[str]
+    errors: list[str]
+
+
+def run_attar(*arguments: object, stdin: bytes = b"") -> Ran:
+    """Run a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["attar", *map(str, arguments)])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return Ran(int(ended.value.code or 0), out.getvalue().splitlines(), err.getvalue().splitlines())
+
+
+def assert_one_line(ran: Ran, *parts: str) -> None:
+    """A mistake is reported in one line, with code 2."""
+    assert (ran.code, ran.lines, len(ran.errors)) == (2, [], 1), ran
+    assert ran.errors[0].startswith("attar: ")
+    for part in parts:
+        assert part in ran.errors[0]
+
+
+def all_commands(command=None, name: str = "") -> dict[str, set[str]]:
+    """The options of each command, by its name: "store check"."""
+    command = command or typer.main.get_command(make_app())
+    below = getattr(command, "commands", None)
+    if not below:
+        return {name: {flag for parameter in command.params for flag in parameter.opts}}
+    parts = [all_commands(part, f"{name} {word}".strip()) for word, part in below.items()]
+    return {name: flags for part in parts for name, flags in part.items()}
 
 
 @pytest.fixture(scope="module")
@@ -37,29 +72,19 @@ def place(tmp_path, texts, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def attar(monkeypatch, capsys, reader):
-    """`attar …` as the shell runs it: exit code, lines on stdout, lines on stderr."""
+def attar(reader):
+    """`attar …`, with the tiny reader where a command reads and no other is given."""
 
-    def run(*arguments, stdin: bytes = b""):
-        reads = arguments[0] in ("add", "append", "ask") and not {"--reader", "--help"} & set(arguments)
-        with_reader = ["--reader", str(reader)] if reads else []
-        monkeypatch.setattr(sys, "argv", ["attar", *map(str, arguments), *with_reader])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        return code, printed.out.splitlines(), printed.err.splitlines()
+    def run(*arguments, stdin: bytes = b"") -> Ran:
+        reads = arguments[0] in ("add", "append", "ask") and "--reader" not in arguments
+        return run_attar(*arguments, *(["--reader", reader] if reads else []), stdin=stdin)
 
     return run
 
 
 @pytest.fixture
 def filled(place, attar):
-    assert attar("add", "S", "stories")[0] == 0
+    assert attar("add", "S", "stories").code == 0
     return attar
 
 
@@ -74,53 +99,31 @@ def listed(attar):
     return names
 
 
-@dataclass(frozen=True)
-class Ran:
-    """The exit code and output of a command."""
+class Cloze(NamedTuple):
+    """A set of cloze questions, a network, and what the commands printed that made them."""
 
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Ran]
+    texts: Path
+    set: Path
+    network: Path
+    built: Ran
+    trained: Ran
 
 
-def run_in_process(*arguments: object, program: tuple[str, ...] = ("-m", "attar")) -> Ran:
-    """Run a command in a new process, where warnings are not errors."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    ran = subprocess.run(
-        [sys.executable, *program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-        env=environment,
+TINY_NETWORK = ("--hidden-size", 4, "--embedding-size", 4, "--epochs", 1, "--batch-size", 8, "--questions", 2)
+
+
+@pytest.fixture(scope="session")
+def cloze(tmp_path_factory) -> Cloze:
+    folder = tmp_path_factory.mktemp("cloze")
+    texts, built, network = (folder / name for name in ("texts", "set", "network"))
+    texts.mkdir()
+    stories = [story.text for story in tell_stories(3, 36)]
+    for number in range(6):
+        (texts / f"{number}.txt").write_text("\n\n".join(stories[number * 6 : number * 6 + 6]))
+    return Cloze(
+        texts,
+        built,
+        network,
+        run_attar("paper", "build", texts, "--out", built, "--window", 150, "--entities", 20),
+        run_attar("paper", "train", "-d", built, "-o", network, *TINY_NETWORK),
     )
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
-
-
-def run_here(*arguments: object) -> Ran:
-    """Run a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["attar", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return Ran(int(ended.value.code or 0), out.getvalue(), err.getvalue())
-
-
-@pytest.fixture
-def run() -> Run:
-    return run_here
-
-
-def assert_one_line(ran: Ran, *parts: str) -> None:
-    """A mistake is reported in one line."""
-    assert ran.returncode == 2, ran.stderr
-    assert ran.stdout == ""
-    lines = ran.stderr.strip().splitlines()
-    assert len(lines) == 1, ran.stderr
-    assert lines[0].startswith("attar: ")
-    for part in parts:
-        assert part in lines[0]

@@ -39,13 +39,6 @@ def test_add_from_stdin(place, attar, listed):
     assert listed() == ["a\nb"]
 
 
-def test_stdin_needs_a_name(place, attar):
-    code, _, errors = attar("add", "S", "-", stdin=b"Ann left.")
-    assert code == 2
-    assert errors == ["attar: a text from stdin needs a name; add --name NAME"]
-    assert not Path("S").exists()
-
-
 def test_another_text_is_refused_unless_it_replaces(filled, texts):
     Path("story0.txt").write_text(texts[3])
     code, lines, errors = filled("add", "S", "story0.txt")
@@ -94,17 +87,6 @@ def test_add_again_reads_what_changed_and_with_sync_removes_what_is_gone(filled,
     assert listed() == ["new", "story0", "sub/story2"]
 
 
-def test_sync_with_a_folder_that_is_not_there_is_refused(filled, listed):
-    """A disk that is not mounted must not empty a library."""
-    Path("stories").rename("elsewhere")
-    code, _, (error,) = filled("add", "S", "stories", "--sync")
-    assert (code, error) == (
-        2,
-        "attar: stories does not exist; check the path",
-    )
-    assert len(listed()) == 3
-
-
 def test_sync_keeps_documents_whose_folder_may_not_be_read(filled, listed, monkeypatch):
     """As root reads everything, the refusal is made up."""
     real = os.lstat
@@ -118,11 +100,6 @@ def test_sync_keeps_documents_whose_folder_may_not_be_read(filled, listed, monke
     monkeypatch.setattr("attar.library.drafts.os.lstat", refuse)
     filled("add", "S", "stories", "--sync")
     assert "sub/story2" in listed()
-
-
-def test_sync_needs_a_folder(place, attar):
-    code, _, errors = attar("add", "S", "stories/story0.txt", "--sync")
-    assert (code, errors) == (2, ["attar: --sync is for folders; name a folder"])
 
 
 ONLY_BAD = """
@@ -237,8 +214,3 @@ def test_a_killed_add_keeps_what_it_reported_and_continues(place, reader, attar,
     with Store.open("S") as interrupted, Store.open("T") as uninterrupted:
         for row in rows:
             assert interrupted.get(row["id"]).memory == uninterrupted.get(row["id"]).memory
-
-
-def test_a_library_in_the_place_of_a_file_is_refused(filled):
-    code, _, (error,) = filled("add", "stories", "S")
-    assert (code, error) == (2, "attar: S is a library, not a document; name the library first")

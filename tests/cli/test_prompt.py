@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from attar.cli.ask import Asking
 from attar.cli.prompt import Prompt, history_file
 from attar.library.library import Library
 
@@ -29,7 +30,7 @@ def session(filled, reader, capsys):
 
         with Library(store, reader, read_only=True) as library:
             capsys.readouterr()
-            Prompt(library, document, 1).run(read_line)
+            Prompt(Asking(library, document, top=1)).run(read_line)
         printed = capsys.readouterr()
         return printed.out.splitlines(), printed.err.splitlines(), prompts
 
@@ -65,7 +66,7 @@ def test_help_list_all_and_quit_at_the_prompt(session):
 
 def test_names_and_commands_are_completed(filled, reader):
     with Library("S", reader, read_only=True) as library:
-        prompt = Prompt(library, None, 1)
+        prompt = Prompt(Asking(library, None, top=1))
         assert list(prompt._complete(":doc ST")) == [":doc story0", ":doc story1"]
         assert list(prompt._complete(":q")) == [":quit"]
         assert list(prompt._complete("Who")) == []

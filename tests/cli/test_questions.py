@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import assert_one_line
+
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 TEXT = "Ann lives in Leeds. Bob sold a boat in Dover."
@@ -49,59 +51,23 @@ def test_evaluation_prints_json(attar, squad) -> None:
         assert 0 <= row["calibration_error"] <= 1
 
 
-def test_questions_without_answers_cannot_be_learned_from(attar, tmp_path) -> None:
-    lines = [
-        {
-            "title": f"letter {at}",
-            "context": TEXT,
-            "questions": [{"question": "Where does Ann live?", "answers": []}],
-        }
-        for at in range(2)
-    ]
-    file = tmp_path / "mine.jsonl"
-    file.write_text("\n".join(map(json.dumps, lines)))
-    code, out, (line,) = attar(
-        "train-questions", file, "--init", "answers", "--out", tmp_path / "tuned", "--json"
-    )
-    assert (code, out) == (2, [])
-    assert line.endswith("no question has an answer in its passage to learn from")
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("evaluate-questions", "squad.json", "--paragraphs", "some"), "--paragraphs: expected a number"),
-        (("evaluate-questions", "squad.json", "--paragraphs", "0"), "--paragraphs: expected a number"),
-        (("evaluate-questions", "none.json"), "none.json cannot be read: No such file"),
-        (("evaluate-questions", "bad.jsonl"), "bad.jsonl, line 2 does not have the format of a question set"),
-        (
-            ("train-questions", "squad.json", "--out", "r"),
-            "--base and --init: expected one of them, got neither",
-        ),
-        (("train-questions", "bad.jsonl", "--out", "r", "--init", "answers"), "bad.jsonl, line 2"),
-        (
-            ("train-questions", "squad.json", "--out", "r", "--base", "nowhere"),
-            "nowhere is not the folder of an encoder",
-        ),
-        (
-            ("train-questions", "none.json", "--out", "r", "--base", "b"),
-            "none.json cannot be read: No such file",
-        ),
-        (
-            ("train-questions", "squad.json", "--out", "r", "--init", "answers", "--size", "32"),
-            "--size: expected none with --init",
-        ),
-        (
-            ("train-questions", "squad.json", "--out", "r", "--base", "b", "--resume", "--replace"),
-            "--resume and --replace: expected one of them",
-        ),
+        ("evaluate-questions squad.json --paragraphs some", "--paragraphs: expected a number"),
+        ("evaluate-questions squad.json --paragraphs 0", "--paragraphs: expected a number"),
+        ("evaluate-questions none.json", "none.json cannot be read: No such file"),
+        ("evaluate-questions bad.jsonl", "bad.jsonl, line 2 does not have the format of a question set"),
+        ("train-questions squad.json --out r", "--base and --init: expected one of them, got neither"),
+        ("train-questions bad.jsonl --out r --init answers", "bad.jsonl, line 2"),
+        ("train-questions squad.json --out r --base nowhere", "nowhere is not the folder of an encoder"),
+        ("train-questions none.json --out r --base b", "none.json cannot be read: No such file"),
+        ("train-questions squad.json --out r --init answers --size 32", "--size is fixed by the reader of"),
+        ("train-questions squad.json --out r --base b --resume --replace", "exclude each other"),
     ],
 )
 def test_a_mistake_is_one_line(attar, squad, monkeypatch, arguments, part) -> None:
     monkeypatch.chdir(squad.parent)
     good = {"title": "a", "context": TEXT, "questions": [{"question": "Who?", "answers": []}]}
     Path("bad.jsonl").write_text(json.dumps(good) + "\n{\n")
-    code, out, err = attar(*arguments)
-    assert (code, out) == (2, [])
-    assert len(err) == 1, err
-    assert part in err[0]
+    assert_one_line(attar(*arguments.split()), part)

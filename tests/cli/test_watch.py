@@ -98,16 +98,6 @@ def test_a_folder_that_vanishes_ends_it_with_one_line_and_the_documents_stay(pla
         assert len(library) == 3
 
 
-def test_a_folder_that_is_not_there_creates_nothing(place, run):
-    assert_one_line(run("watch", "S", "nowhere"), "nowhere does not exist")
-    assert not (place / "S").exists()
-
-
-def test_a_long_tag_creates_nothing(place, run):
-    assert_one_line(run("watch", "S", "stories", "--tag", "t" * 10_000), "tag", "got 10,000")
-    assert not (place / "S").exists()
-
-
-def test_without_watchfiles_it_says_what_to_install(place, run, monkeypatch):
+def test_without_watchfiles_it_says_what_to_install(place, attar, monkeypatch):
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    assert_one_line(run("watch", "S", "stories"), "needs watchfiles", "[watch]")
+    assert_one_line(attar("watch", "S", "stories"), "needs watchfiles", "[watch]")

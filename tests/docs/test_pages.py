@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from attar.cli.ask import Asking
 from attar.cli.main import main
 from attar.cli.prompt import Prompt
 from attar.library.library import Library
@@ -95,7 +96,7 @@ class Session:
             return line
 
         with Library("library", read_only=True) as library:
-            Prompt(library, None, 1).run(read_line)
+            Prompt(Asking(library, None, top=1)).run(read_line)
 
     def serve(self, words: list[str]) -> None:
         """Start a server at a free port, and wait until it answers."""
