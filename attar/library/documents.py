@@ -1,12 +1,11 @@
 """The documents of a library: found by what people type, chosen by a subset, shown in lists, and opened to be asked."""
 
-import contextlib
 import difflib
 import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
@@ -19,6 +18,7 @@ from attar.results import SENTENCE, Answer, Document, Subset
 from attar.store.records import DocumentEntry, Fault, Parts, key_of, unpack_parts
 from attar.store.store import Store
 from attar.store.transactions import Reading, Snapshot
+from attar.text.kinds import is_yes_no
 
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
@@ -54,18 +54,6 @@ def find_document(store: Store, given: str) -> str:
             message = f"{quoted(given)} is the beginning of {len(names):,} names: {shown}"
             raise OptionError(message, "type more of its name")
     raise UnknownDocumentError.named(given, similar_names(store, given))
-
-
-@contextlib.contextmanager
-def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
-    """Add similar names to the error for a name that does not exist."""
-    try:
-        yield
-    except UnknownDocumentError:
-        for name in names:
-            if name not in store:
-                raise UnknownDocumentError.named(name, similar_names(store, name)) from None
-        raise
 
 
 def similar_names(store: Store, name: str) -> list[str]:
@@ -175,6 +163,13 @@ class MemoryCache:
                 self.bytes -= oldest.bytes
 
 
+def shown_answers(question: str, answers: list[Answer], document: OpenDocument) -> list[Answer]:
+    """The answers of a document as users get them: with places, and whole sentences where yes or no is asked."""
+    if is_yes_no(question):
+        answers = distinct_places([whole_sentence(answer, document.text) for answer in answers])
+    return with_places(answers, document.parts)
+
+
 def with_places(answers: list[Answer], parts: Parts) -> list[Answer]:
     """Answers with the labels of the parts that they stand in."""
     if not parts:
@@ -200,6 +195,17 @@ def whole_sentence(answer: Answer, text: str | None) -> Answer:
     if start < 0:
         return answer
     return replace(answer, text=quote, kind=SENTENCE, start=start, end=start + len(quote))
+
+
+def distinct_places(answers: Sequence[Answer]) -> list[Answer]:
+    """Answers with those at the same place as one, which is as likely as all of them."""
+    kept: dict[tuple[object, ...], Answer] = {}
+    for answer in answers:
+        place = (answer.absent, answer.document, answer.start, answer.end, answer.text)
+        known = kept.get(place)
+        probability = answer.probability + (0.0 if known is None else known.probability)
+        kept[place] = replace(known or answer, probability=min(probability, 1.0))
+    return list(kept.values())
 
 
 def place_in(parts: Parts, character: int) -> str | None:

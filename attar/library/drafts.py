@@ -78,6 +78,11 @@ class Draft(NamedTuple):
             raise FormatError(f"the text of {quoted(name)} is {'blank' if text else 'empty'}", "leave it out")
         return cls._hashed(name, text, title, Origin()).labelled(tags, metadata)
 
+    @classmethod
+    def made(cls, document: "tuple[str, str] | Draft") -> "Draft":
+        """A draft as it is, or one of a name and a text."""
+        return document if isinstance(document, Draft) else cls.of(*document)
+
     def labelled(self, tags: Sequence[str] | None, metadata: Mapping[str, str] | None) -> "Draft":
         """The document with these tags and metadata, checked; None: those that it has."""
         check_labels(() if tags is None else tags, {} if metadata is None else metadata)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache, SubsetCache
-from attar.library.shard import OpenedShard, RecentScores
+from attar.library.shard import OpenedShard
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex
 from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
-from attar.search.statistics import Statistics, default_statistics
+from attar.search.statistics import Projection, Statistics, default_statistics
 from attar.store.records import Record, key_of
 from attar.store.signatures import StampedSignature
 from attar.store.store import Store
@@ -79,7 +79,6 @@ class Searching:
         # The digest of the statistics in the store when the signer was made.
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
-        self._recent: RecentScores  # of the index
         self._subsets = SubsetCache()
         self._left_out: list[str] = []
         # Searches do not wait for signatures that are missing: `make` makes them.
@@ -127,7 +126,7 @@ class Searching:
             self._refreshed(now)
 
     def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
-        return OpenedShard(now, index, index.signer.reader, self._cache, self._recent, self._subsets)
+        return OpenedShard(now, index, index.signer.reader, self._cache, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""
@@ -136,9 +135,14 @@ class Searching:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
         if self._index is None or self._index.signer is not signer:
-            self._index, self._recent = SearchIndex(signer, self._lists_from), RecentScores()
+            self._index = SearchIndex(signer, self._lists_from)
         index = self._index
         return index, index.refresh(now)
+
+    def projection(self, reader: "Reader") -> Projection | None:
+        """What signatures are made with; None without statistics."""
+        signer = self.signer(reader)
+        return None if signer is None else signer.projection
 
     def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""

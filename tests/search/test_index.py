@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attar.library.asking import find_candidates
+from attar.library.finding import find_candidates
 from attar.library.library import Library
 from attar.search import scan
 from attar.search.signatures import signature_bytes
