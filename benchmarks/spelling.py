@@ -56,7 +56,7 @@ def measured(shard: OpenedShard, questions: list[tuple[str, str]], *, look: bool
     ranks, began = [], time.process_time()
     with patch.object(finding, "_other_spellings", spellings):
         for text, name in questions:
-            (found,) = asking.find_candidates(shard.alone, [text], _RANKED)
+            (found,) = finding.find_candidates(shard.alone, [text], _RANKED)
             names = [document.name for document in found]
             ranks.append(names.index(name) + 1 if name in names else np.inf)
     seconds = time.process_time() - began

@@ -80,11 +80,11 @@ def test_only_words_that_a_text_has_are_taken_for_neighbours(library):
 def test_the_ranking_of_ordinary_queries_is_the_same_bit_for_bit(library, monkeypatch):
     queries = ["Who keeps the keys of the shed?", "mining salt", "When was the heating repaired?"]
     with library.opened() as shard:
-        before = asking.find_candidates(shard.alone, queries, 9)
+        before = finding.find_candidates(shard.alone, queries, 9)
         monkeypatch.setattr(
             finding, "_other_spellings", lambda each_shard, texts, corpora: [[] for _ in texts]
         )
-        assert asking.find_candidates(shard.alone, queries, 9) == before
+        assert finding.find_candidates(shard.alone, queries, 9) == before
 
 
 def test_a_word_that_another_shard_has_is_known(library, tmp_path):
