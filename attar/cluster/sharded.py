@@ -180,16 +180,25 @@ class ShardedLibrary(ServedLibrary):
         top: int | None = 5,
         look: int | None = None,
     ) -> list[Asked | AttarError]:
-        by_shard: dict[int, list[tuple[str, str]]] = {}
-        for name, question in zip(names, questions, strict=True):
-            by_shard.setdefault(self._number_of(name), []).append((name, question))
-        work = {number: partial(_ask_each, pairs, top, look) for number, pairs in by_shard.items()}
-        replies, lost = self._calls.some(work, "ask")
-        results: dict[int, Iterator[Asked | AttarError]] = {
-            **{number: iter(reply) for number, reply in replies.items()},
-            **{number: repeat(not_running(number)) for number in lost},
+        places: dict[int, list[int]] = {}
+        for place, name in enumerate(names):
+            places.setdefault(self._number_of(name), []).append(place)
+        work = {
+            number: partial(
+                Library.ask_each,
+                names=[names[place] for place in here],
+                questions=[questions[place] for place in here],
+                top=top,
+                look=look,
+            )
+            for number, here in places.items()
         }
-        return [next(results[self._number_of(name)]) for name in names]
+        replies, lost = self._calls.some(work, "ask")
+        results: dict[int, Asked | AttarError] = {}
+        for number, here in places.items():
+            found = repeat(not_running(number)) if number in lost else replies[number]
+            results |= zip(here, found, strict=False)
+        return [results[place] for place in range(len(names))]
 
     def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
         return self._calls.ask(ask)
@@ -255,12 +264,8 @@ class ShardedLibrary(ServedLibrary):
         """Make one document of several: those of other shards are copied to the new document's shard."""
         names, number = list(names), self._number_of(new)
         self._refuse_unknown(names)
-        elsewhere = {
-            other: partial(_records, there)
-            for other, there in self._by_shard(names).items()
-            if other != number
-        }
-        copied = {record.name: record for record in chain(*self._calls.these(elsewhere).values())}
+        elsewhere = [name for name in names if self._number_of(name) != number]
+        copied = {record.name: record for record in chain(*self._in_shards(elsewhere, _records))}
         parts: list[str | Record] = [copied.get(name, name) for name in names]
         work = partial(Library.merge, new=new, names=parts, title=title, replace=replace, key=key)
         return self._calls.one(number, work, "write")
@@ -268,14 +273,12 @@ class ShardedLibrary(ServedLibrary):
     def remove(self, *names: str) -> None:
         """Remove documents: none if one does not exist, or if its shard is not running."""
         self._refuse_unknown(names)
-        by_shard = self._by_shard(names)
-        self._calls.these({number: partial(_remove, there) for number, there in by_shard.items()}, "write")
+        self._in_shards(names, lambda there, library: library.remove(*there), "write")
 
     def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """Change tags: of no document if one does not exist, or if its shard is not running."""
         self._refuse_unknown(names)
-        work = {number: partial(_tag, there, add, remove) for number, there in self._by_shard(names).items()}
-        self._calls.these(work, "write")
+        self._in_shards(names, lambda there, library: library.tag(*there, add=add, remove=remove), "write")
 
     def check_readers(self) -> None:
         """Refuse shards of different readers."""
@@ -322,12 +325,15 @@ class ShardedLibrary(ServedLibrary):
     def _number_of(self, name: str) -> int:
         return shard_of(name, len(self.shards))
 
-    def _by_shard(self, names: Iterable[str]) -> dict[int, list[str]]:
-        """Names by the number of the shard that has their documents."""
+    def _in_shards(
+        self, names: Iterable[str], work: Callable[[list[str], Library], Result], kind: Kind = "read"
+    ) -> list[Result]:
+        """What work returns in each shard that has some of the names, all of which must be running."""
         by_shard: dict[int, list[str]] = {}
         for name in names:
             by_shard.setdefault(self._number_of(name), []).append(name)
-        return by_shard
+        calls = {number: partial(work, there) for number, there in by_shard.items()}
+        return list(self._calls.these(calls, kind).values())
 
     def _call(self, name: str, work: Work[Result], kind: Kind = "read") -> Result:
         """A call of the shard of a name; names that are suggested for an unknown one are those of all shards."""
@@ -335,9 +341,10 @@ class ShardedLibrary(ServedLibrary):
             return self._calls.one(self._number_of(name), work, kind)
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
-        by_shard = self._by_shard(names)
-        unknown = self._calls.these({number: partial(_unknown, there) for number, there in by_shard.items()})
-        for name in chain(*unknown.values()):
+        unknown = self._in_shards(
+            names, lambda there, library: [name for name in there if name not in library]
+        )
+        for name in chain(*unknown):
             raise UnknownDocumentError.named(name, self.similar(name) or ())
 
 
@@ -354,30 +361,8 @@ def _added(one: Stats, other: Stats) -> Stats:
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
 
 
-# Work of a shard.
-
-
-def _ask_each(
-    pairs: Sequence[tuple[str, str]], top: int | None, look: int | None, library: Library
-) -> list[Asked | AttarError]:
-    names, questions = zip(*pairs, strict=True)
-    return library.ask_each(names, questions, top=top, look=look)
-
-
 def _page(after: str | None, limit: int, within: Subset | None, library: Library) -> list[Document]:
     return list(library.documents(after=after, limit=limit, within=within))
-
-
-def _unknown(names: Sequence[str], library: Library) -> list[str]:
-    return [name for name in names if name not in library]
-
-
-def _remove(names: Sequence[str], library: Library) -> None:
-    library.remove(*names)
-
-
-def _tag(names: Sequence[str], add: Sequence[str], remove: Sequence[str], library: Library) -> None:
-    library.tag(*names, add=add, remove=remove)
 
 
 def _records(names: Sequence[str], library: Library) -> list[Record]:

@@ -48,13 +48,6 @@ class _Pending(NamedTuple):
     is_done: bool
 
 
-class _WrittenBatch(NamedTuple):
-    """What was written of a batch, by name, and the error of the document that ended it."""
-
-    changes: dict[str, Change]
-    refused: AttarError | None
-
-
 @dataclass(frozen=True)
 class Adder:
     """Adds documents to a library; the reader is loaded only if there is something to read."""
@@ -73,22 +66,27 @@ class Adder:
         for batch in batches(drafts, batch_size, pace):
             accepted, refused = self._compare(batch)
             new = [document for document in accepted if not document.is_done]
+            changes: dict[str, Change] = {}
             if new:
                 _ = self.library.reader  # loaded before the time is measured
-            with pace.measured([document.draft for document in new]):
-                written = self._write(new)
+                with pace.measured([document.draft for document in new]):
+                    changes, refused_late = self._write(new)
+                refused = [*refused_late, *refused]
+            if self.on_refused is not None:
+                for error in refused:
+                    self.on_refused(error)
             for draft, known, is_done in accepted:
                 if is_done and known is not None:
                     yield change_of(known, "unchanged")
-                elif draft.name in written.changes:
-                    yield written.changes[draft.name]
+                elif draft.name in changes:
+                    yield changes[draft.name]
                 elif self.on_refused is None:
                     break
-            if (error := written.refused or refused) is not None:
-                raise error
+            if refused and self.on_refused is None:
+                raise refused[0]
 
-    def _compare(self, batch: Sequence[Draft]) -> tuple[list[_Pending], AttarError | None]:
-        """Compare documents with the store; also the error of the one that ends the batch, if one does."""
+    def _compare(self, batch: Sequence[Draft]) -> tuple[list[_Pending], list[AttarError]]:
+        """Compare documents with the store; also the errors of those that are refused: without `on_refused`, one."""
         accepted: list[_Pending] = []
         refused: list[AttarError] = []
         with self.library.store.snapshot() as now:
@@ -104,30 +102,16 @@ class Adder:
                     continue
                 refused.append(name_taken(draft.name, draft.origin.source))
                 if self.on_refused is None:
-                    return accepted, refused[0]
-        for error in refused:
-            assert self.on_refused is not None  # it was asked above
-            self.on_refused(error)
-        return accepted, None
+                    break
+        return accepted, refused
 
-    def _write(self, new: Sequence[_Pending]) -> _WrittenBatch:
-        """Write documents; a refused one is reported and those after it are written, or its error is returned."""
-        changes: dict[str, Change] = {}
-        while new:
-            written = self._read_and_write(new)
-            changes |= written.changes
-            if written.refused is None or self.on_refused is None:
-                return _WrittenBatch(changes, written.refused)
-            self.on_refused(written.refused)
-            new = new[len(written.changes) + 1 :]
-        return _WrittenBatch(changes, None)
-
-    def _read_and_write(self, new: Sequence[_Pending]) -> _WrittenBatch:
-        """Write documents atomically, up to the first that is refused."""
+    def _write(self, new: Sequence[_Pending]) -> tuple[dict[str, Change], list[AttarError]]:
+        """Write documents atomically; also the errors of those that are refused: without `on_refused`, one."""
         while True:
             reader = self.library.reader
             encoded = self._encode(reader, [document.draft for document in new])
             written: dict[str, Change] = {}
+            refused: list[AttarError] = []
             with self.library.store.transaction() as changes:
                 # Otherwise another process has moved the library to another reader: read again, with that.
                 if changes.header.reader in (None, reader.fingerprint):
@@ -135,8 +119,10 @@ class Adder:
                         try:
                             written[document.draft.name] = self._put(changes, document, result)
                         except OptionError as fault:
-                            return _WrittenBatch(written, fault)
-                    return _WrittenBatch(written, None)
+                            refused.append(fault)
+                            if self.on_refused is None:
+                                break
+                    return written, refused
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
