@@ -17,8 +17,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from attar.library.documents import distinct_places
-from attar.library.finding import find_candidates
-from attar.library.shard import AskedDocuments, EachShard, FoundPhrases, PhraseScores, ReadAgain, joined
+from attar.library.finding import find_candidates, joined
+from attar.library.shard import AskedDocuments, EachShard, FoundPhrases, PhraseScores, ReadAgain
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
 from attar.text.kinds import is_yes_no

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
-from attar.library.documents import OpenDocument, shown_answers
+from attar.library.documents import AskedByName, OpenDocument, shown_answers
 from attar.library.library import Library
-from attar.library.served import AskedByName
 from attar.memory.memory import Floats
 from attar.reader.fast_spans import Pieces, Spans
 from attar.reader.questions import KnownQuery, without_preface

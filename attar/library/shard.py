@@ -1,15 +1,10 @@
 """One shard's part in questions to all documents: what its own documents say at each step (`asking`, `finding`)."""
 
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import RecordError, UnknownDocumentError
 from attar.library.documents import (
@@ -20,11 +15,11 @@ from attar.library.documents import (
     whole_sentence,
     with_places,
 )
+from attar.library.finding import doubtful_words, other_spellings, says_word
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
-from attar.search.spelling import doubtful_words, other_spellings
 from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
 from attar.text.passages import passages_around
@@ -49,19 +44,12 @@ _LOOKED_AT = 8
 _MOST_SPELLINGS = 3
 
 Result = TypeVar("Result")
-Value = TypeVar("Value")
-Ids = NDArray[np.int64]
 
 
 class EachShard(Protocol):
     """Calls every shard with a step, and returns the results in the order of shards."""
 
     def __call__(self, step: "Callable[[OpenedShard], Result]") -> list[Result]: ...
-
-
-def joined(shards: Iterable[Sequence[dict[str, Value]]]) -> list[dict[str, Value]]:
-    """What shards say about their own documents by name, for each question, as one."""
-    return [reduce(or_, replies) for replies in zip(*shards, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -318,17 +306,12 @@ class OpenedShard:
         for word, ids, names in zip(words, pieces, holding, strict=True):
             if not names:
                 continue
+            check_stopped()
             is_many = if_many and len(names) > _LOOKED_AT
-            if len(ids) == 1 or is_many or self._is_said(word, ids, names[:_LOOKED_AT]):
+            looked_at = self._opened(names[:_LOOKED_AT])
+            if len(ids) == 1 or is_many or any(says_word(document, word, ids) for document in looked_at):
                 found.add(word)
         return found
-
-    def _is_said(self, word: str, ids: Ids, names: Sequence[str]) -> bool:
-        check_stopped()
-        return any(
-            _has_sentence_with(document, ids) and _has_word(document.text, word)
-            for document in self._opened(names)
-        )
 
     def _opened(self, names: Iterable[str]) -> list[OpenDocument]:
         """Those documents that are here, and not damaged."""
@@ -361,26 +344,3 @@ def _passages(quote: str, words: Sequence[Word], document: OpenDocument) -> list
         )
         for match in find_quote(words, quote, text)
     ]
-
-
-def _has_word(text: str | None, word: str) -> bool:
-    """Whether a text has a word, in any case and with any accents; not known without the text.
-
-    >>> _has_word("Priya Ramán left.", "raman"), _has_word("Ramanujan left.", "raman"), _has_word(None, "raman")
-    (True, False, True)
-    """
-    if text is None:
-        return True
-    if not text.isascii():
-        text = "".join(
-            sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign)
-        )
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
-
-
-def _has_sentence_with(document: OpenDocument, ids: Ids) -> bool:
-    index = document.memory.phrases
-    places = np.flatnonzero(np.isin(index.words, ids))
-    # Each piece once per sentence.
-    sentences = np.searchsorted(index.word_starts, places, "right")
-    return bool(len(places)) and int(np.unique(sentences, return_counts=True)[1].max()) == len(ids)

@@ -13,7 +13,7 @@ def ahead(folder, reader, monkeypatch):
     """A library that reads as on a GPU, two documents at a time."""
     monkeypatch.setattr("attar.library.library._BATCH_ON_GPU", 2)
     with Library(folder, reader) as library:
-        library._device = "as on a GPU"
+        library.device = "as on a GPU"
         yield library
 
 
@@ -46,7 +46,7 @@ def test_a_damaged_document_is_repaired(folder, reader, ahead, texts):
     ahead.close()
     damage(folder, b"m1")
     with Library(folder, reader) as library:
-        library._device = "as on a GPU"
+        library.device = "as on a GPU"
         changes = library.add_many([("0", texts[0]), ("1", texts[1])])
         assert [change.change for change in changes] == ["unchanged", "replaced"]
         assert library.memory("1").phrases
