@@ -97,7 +97,9 @@ def test_a_word_that_another_shard_has_is_known(library, tmp_path):
             return [step(one), step(two)]
 
         texts = ["Who cooks ramen?", "Who is Raamn?"]
-        assert finding._other_spellings(each_shard, texts, each_shard(lambda shard: shard.corpora(texts))) == [
+        assert finding._other_spellings(
+            each_shard, texts, each_shard(lambda shard: shard.corpora(texts))
+        ) == [
             [],
             ["raman"],
         ]
