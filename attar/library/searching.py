@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache, SubsetCache
-from attar.library.shard import OpenedShard
+from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import LISTS_FROM, SearchIndex
@@ -79,6 +79,7 @@ class Searching:
         # The digest of the statistics in the store when the signer was made.
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
+        self._recent: RecentScores  # of the index
         self._subsets = SubsetCache()
         self._left_out: list[str] = []
         # Searches do not wait for signatures that are missing: `make` makes them.
@@ -126,7 +127,7 @@ class Searching:
             self._refreshed(now)
 
     def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
-        return OpenedShard(now, index, index.signer.reader, self._cache, self._subsets)
+        return OpenedShard(now, index, index.signer.reader, self._cache, self._recent, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""
@@ -135,7 +136,7 @@ class Searching:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
         if self._index is None or self._index.signer is not signer:
-            self._index = SearchIndex(signer, self._lists_from)
+            self._index, self._recent = SearchIndex(signer, self._lists_from), RecentScores()
         index = self._index
         return index, index.refresh(now)
 

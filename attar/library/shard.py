@@ -1,5 +1,6 @@
 """One shard's part in questions to all documents: what its own documents say at each step (`asking`, `finding`)."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -38,6 +39,8 @@ _SENTENCES = 2
 _MORE_OF_ALL = 2
 # The most that are.
 _MOST = 5
+# Questions whose phrases' scores are kept for the next step.
+_QUESTIONS = 32
 # Documents whose sentences are looked at for one word,
 _LOOKED_AT = 8
 # and how many other spellings of a word are taken, if there are several.
@@ -123,6 +126,27 @@ class _ScoredDocuments:
     phrases: "ScoredPhrases"
 
 
+class RecentScores:
+    """The scores of the last questions' phrases: the next step of a shard may come with another call."""
+
+    def __init__(self) -> None:
+        self._scores: OrderedDict[tuple[object, ...], _ScoredDocuments] = OrderedDict()
+
+    def scored(
+        self, reader: "Reader", question: str, documents: list[OpenDocument], biases: Sequence[float]
+    ) -> _ScoredDocuments:
+        """The scores of a question's phrases in these versions of documents."""
+        key = (question, *biases, *(document.entry_data for document in documents))
+        scores = self._scores.get(key)
+        if scores is None:
+            memories = [document.memory for document in documents]
+            scores = _ScoredDocuments(documents, reader.scored(memories, question, biases))
+            self._scores[key] = scores
+            if len(self._scores) > _QUESTIONS:
+                self._scores.popitem(last=False)
+        return scores
+
+
 class OpenedShard:
     """One state of a store, and the index as of it.
 
@@ -136,13 +160,12 @@ class OpenedShard:
         index: SearchIndex,
         reader: "Reader",
         cache: MemoryCache,
+        recent: RecentScores,
         subsets: SubsetCache,
     ) -> None:
         self._now, self._index, self._reader = now, index, reader
-        self._cache, self._subsets = cache, subsets
+        self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
-        # By question and biases, for the next step.
-        self._scored: dict[tuple[object, ...], _ScoredDocuments | None] = {}
 
     def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
         """Call a step as that of a library whose only shard this is (`asking.EachShard`)."""
@@ -282,17 +305,9 @@ class OpenedShard:
         return PhraseScores(log_sums, scored.phrases.query.null, scored.phrases.calibration)
 
     def _scored_documents(self, asked: AskedDocuments) -> _ScoredDocuments | None:
-        key = (asked.question, *asked.biases.items())
-        if key not in self._scored:
-            documents = self._opened(asked.biases)
-            memories = [document.memory for document in documents]
-            biases = [asked.biases[document.name] for document in documents]
-            self._scored[key] = (
-                _ScoredDocuments(documents, self._reader.scored(memories, asked.question, biases))
-                if documents
-                else None
-            )
-        return self._scored[key]
+        documents = self._opened(asked.biases)
+        biases = [asked.biases[document.name] for document in documents]
+        return self._recent.scored(self._reader, asked.question, documents, biases) if documents else None
 
     def _known_words(self, words: Sequence[str], *, if_many: bool = True) -> set[str]:
         """Those words that a document has.
