@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from attar.library.documents import distinct_places
 from attar.library.finding import find_candidates, joined
-from attar.library.shard import AskedDocuments, EachShard, FoundPhrases, PhraseScores, ReadAgain
+from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores, ReadAgain
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
 from attar.text.kinds import is_yes_no
@@ -179,13 +179,13 @@ def _all_scores(asked: AskedDocuments, shards: Sequence[PhraseScores]) -> Phrase
     return PhraseScores(log_sums, known.null, known.calibration)
 
 
-def _all_phrases(shards: Sequence[FoundPhrases]) -> FoundPhrases:
+def _all_phrases(shards: Sequence[LikeliestPhrases]) -> LikeliestPhrases:
     """The phrases of all documents, and of their sentences those that are read again."""
     (shares,) = joined([shard.shares] for shard in shards)
     sentences = [sentence for shard in shards for sentence in shard.sentences]
     sentences.sort(key=lambda sentence: -sentence.score)
     count = shards[0].count
-    return FoundPhrases(shares, distinct_sentences(sentences)[:count], count)
+    return LikeliestPhrases(shares, distinct_sentences(sentences)[:count], count)
 
 
 def _look_again(

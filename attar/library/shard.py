@@ -95,7 +95,7 @@ class PhraseScores:
 
 
 @dataclass(frozen=True)
-class FoundPhrases:
+class LikeliestPhrases:
     """The likeliest phrases of documents, and their sentences that may be read again; `count` of all should be."""
 
     shares: "dict[str, Shares]"
@@ -237,7 +237,7 @@ class OpenedShard:
 
     def phrases(
         self, asked: Sequence[AskedDocuments], totals: Sequence[float], top: int | None, look: int | None
-    ) -> list[FoundPhrases]:
+    ) -> list[LikeliestPhrases]:
         """The likeliest phrases and sentences; a total is the logarithm of the sum over all documents asked."""
         return [
             self._phrases(question, total, top, look) for question, total in zip(asked, totals, strict=True)
@@ -262,12 +262,12 @@ class OpenedShard:
 
     def _phrases(
         self, asked: AskedDocuments, total: float, top: int | None, look: int | None
-    ) -> FoundPhrases:
+    ) -> LikeliestPhrases:
         look = self._reader.look_of(look)
         count = min(look + _MORE_OF_ALL, _MOST) if look else 0
         scored = self._scored_documents(asked)
         if scored is None:
-            return FoundPhrases({}, [], count)
+            return LikeliestPhrases({}, [], count)
         documents, texts = scored.documents, [document.text for document in scored.documents]
         shares = {
             document.name: share._replace(answers=with_places(share.answers, document.parts))
@@ -279,7 +279,7 @@ class OpenedShard:
             for document, of_document in zip(documents, found, strict=True)
             for sentence in of_document
         ]
-        return FoundPhrases(shares, sentences, count)
+        return LikeliestPhrases(shares, sentences, count)
 
     def _sentences(self, query: str, document: OpenDocument, passages: bool) -> BestSentences:
         title, text = document.entry.title, document.text
