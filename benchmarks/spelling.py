@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from attar.cli.output import columns, print_json, progress_bar
-from attar.library import asking
+from attar.library import finding
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
 from benchmarks.command import Json, ReaderFolder, run_command
@@ -46,7 +46,7 @@ def mistyped(text: str, rng: random.Random) -> str | None:
 def measured(shard: OpenedShard, questions: list[tuple[str, str]], *, look: bool) -> dict[str, float]:
     """Recall, mean reciprocal rank, the share of questions with words spelled otherwise, and CPU time."""
     changed: list[bool] = []
-    real = asking._other_spellings
+    real = finding._other_spellings
 
     def spellings(*arguments: object) -> list[list[str]]:
         found = real(*arguments) if look else [[]]  # type: ignore[arg-type]
@@ -54,9 +54,9 @@ def measured(shard: OpenedShard, questions: list[tuple[str, str]], *, look: bool
         return found
 
     ranks, began = [], time.process_time()
-    with patch.object(asking, "_other_spellings", spellings):
+    with patch.object(finding, "_other_spellings", spellings):
         for text, name in questions:
-            (found,) = asking.find_candidates(shard.alone, [text], _RANKED)
+            (found,) = finding.find_candidates(shard.alone, [text], _RANKED)
             names = [document.name for document in found]
             ranks.append(names.index(name) + 1 if name in names else np.inf)
     seconds = time.process_time() - began

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from attar.cluster.calls import Kind, LocalShard, Result, ShardLostError, Work
 from attar.cluster.connection import connected
-from attar.cluster.sharded import ShardedLibrary
+from attar.cluster.sharded import Kind, LocalShard, Result, ShardedLibrary, ShardLostError, Work
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
 from attar.errors import AttarError, UnavailableError
 from attar.progress import StoppedError, check_stopped

@@ -1,33 +1,168 @@
 """ShardedLibrary: a library whose documents lie in shards, used and served like one library.
 
 A document is asked in the shard that its name hashes to. A question to all documents, and a search, take the steps of
-`attar.library.asking` in all shards, so that the answers are those of one store. If a shard is not running, its
-documents cannot be asked; the others can, and what is missing is reported (`attar.library.served`).
+`attar.library.asking` in all shards, so that the answers are those of one store. Work is a function of a shard's
+`Library`, done where that is opened. If a shard is not running, its documents cannot be asked; the others can, and what
+is missing is reported (`attar.library.served`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial, reduce
 from heapq import merge
 from itertools import chain, groupby, islice, repeat
+from typing import Literal, Protocol, TypeVar
 
-from attar.cluster.calls import Kind, Result, Shard, ShardCalls, Work, not_running
 from attar.cluster.shards import shard_of
-from attar.errors import AttarError, ReaderMismatchError, UnknownDocumentError
-from attar.library.asking import TOGETHER, ask_all, list_answers, search, verify
+from attar.errors import AttarError, ReaderMismatchError, UnavailableError, UnknownDocumentError
 from attar.library.documents import closest
 from attar.library.drafts import Draft
 from attar.library.library import Library
+from attar.library.served import ServedLibrary, report_missing
+from attar.library.shard import EachShard, OpenedShard
 from attar.progress import Progress, check_stopped, ignore_progress
-from attar.results import Answer, AnswerGroup, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
+from attar.results import Asked, Change, Document, DocumentDetails, Subset
 from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
 
 # Documents listed at a time.
 _PAGE = 1_000
+# Calls of one shard that may wait at the same time: some questions, lists and changes.
+_CALLS = 16
+
+# Calls of one kind wait for each other, those of different kinds do not; what writes goes to the shard's one writer.
+Kind = Literal["ask", "search", "read", "write", "sign"]
+Result = TypeVar("Result")
+Step = TypeVar("Step")
+Work = Callable[[Library], Result]
 
 
-class ShardedLibrary:
+class ShardLostError(Exception):
+    """The process of a shard does not answer."""
+
+
+class Shard(Protocol):
+    """A shard that can be called."""
+
+    def call(self, work: Work[Result], kind: Kind) -> Result:
+        """What the work returns for the shard's library; `ShardLostError` if the shard is not running."""
+
+    def close(self) -> None: ...
+
+
+class LocalShard:
+    """A shard whose store this process opens."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+
+    def call(self, work: Work[Result], kind: Kind) -> Result:
+        return work(self.library)
+
+    def close(self) -> None:
+        self.library.close()
+
+
+def not_running(number: int) -> UnavailableError:
+    """The error for work that only one shard can do."""
+    return UnavailableError(f"shard {number} of the library is not running", "try again; Ray restarts it")
+
+
+class ShardCalls:
+    """Calls of shards by number; `at_once`: several of them at the same time."""
+
+    def __init__(self, shards: Sequence[Shard], *, at_once: bool) -> None:
+        self.shards = list(shards)
+        self._threads = ThreadPoolExecutor(_CALLS * len(shards), "shard") if at_once else None
+
+    def one(self, number: int, work: Work[Result], kind: Kind = "read") -> Result:
+        return self.these({number: work}, kind)[number]
+
+    def these(self, work: Mapping[int, Work[Result]], kind: Kind = "read") -> dict[int, Result]:
+        """The results of shards, all of which must be running."""
+        results, lost = self.some(work, kind)
+        if lost:
+            raise not_running(min(lost))
+        return results
+
+    def running(self, work: Work[Result], kind: Kind = "read") -> list[Result]:
+        """The results of the shards that are running, at least one."""
+        results, lost = self.some(dict.fromkeys(range(len(self.shards)), work), kind)
+        if not results:
+            raise not_running(min(lost))
+        return list(results.values())
+
+    def all(self, work: Work[Result]) -> list[Result]:
+        """The results of the shards that are running; the others are reported as missing."""
+        results, lost = self.some(dict.fromkeys(range(len(self.shards)), work), "read")
+        self._report(lost)
+        return list(results.values())
+
+    def some(self, work: Mapping[int, Work[Result]], kind: Kind) -> tuple[dict[int, Result], set[int]]:
+        """The results of shards, and the numbers of those that are lost; all calls end before an error is raised."""
+        results: dict[int, Result] = {}
+        lost: set[int] = set()
+        errors: list[AttarError] = []
+
+        def call(number: int) -> None:
+            try:
+                results[number] = self.shards[number].call(work[number], kind)
+            except ShardLostError:
+                lost.add(number)
+            except AttarError as error:
+                errors.append(error)
+
+        if self._threads is None or len(work) == 1:
+            for number in work:
+                call(number)
+        else:
+            calls = [self._threads.submit(call, number) for number in work]
+            wait(calls)
+            for ended in calls:
+                ended.result()
+        if errors:
+            raise errors[0]
+        return dict(sorted(results.items())), lost
+
+    def ask(self, ask: Callable[[EachShard], Result]) -> Result:
+        """Ask the shards that are running; if one is lost, the others again, so that all answers are theirs."""
+        lost: set[int] = set()
+
+        def each_shard(step: Callable[[OpenedShard], Step]) -> list[Step]:
+            running = (number for number in range(len(self.shards)) if number not in lost)
+            results, now_lost = self.some(dict.fromkeys(running, partial(_run_step, step)), "search")
+            if now_lost:
+                lost.update(now_lost)
+                raise ShardLostError
+            return list(results.values())
+
+        while len(lost) < len(self.shards):
+            with contextlib.suppress(ShardLostError):
+                result = ask(each_shard)
+                self._report(lost)
+                return result
+        raise not_running(0)
+
+    def _report(self, lost: set[int]) -> None:
+        if len(lost) == len(self.shards):
+            raise not_running(0)
+        report_missing([f"shard {number}" for number in sorted(lost)])
+
+    def close(self) -> None:
+        for shard in self.shards:
+            shard.close()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+
+def _run_step(step: Callable[[OpenedShard], Result], library: Library) -> Result:
+    with library.opened() as shard:
+        return step(shard)
+
+
+class ShardedLibrary(ServedLibrary):
     """The library of some shards, in their order, with the methods of `Library`."""
 
     def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
@@ -45,49 +180,28 @@ class ShardedLibrary:
         top: int | None = 5,
         look: int | None = None,
     ) -> list[Asked | AttarError]:
-        by_shard: dict[int, list[tuple[str, str]]] = {}
-        for name, question in zip(names, questions, strict=True):
-            by_shard.setdefault(self._number_of(name), []).append((name, question))
-        work = {number: partial(_ask_each, pairs, top, look) for number, pairs in by_shard.items()}
-        replies, lost = self._calls.some(work, "ask")
-        results: dict[int, Iterator[Asked | AttarError]] = {
-            **{number: iter(reply) for number, reply in replies.items()},
-            **{number: repeat(not_running(number)) for number in lost},
+        places: dict[int, list[int]] = {}
+        for place, name in enumerate(names):
+            places.setdefault(self._number_of(name), []).append(place)
+        work = {
+            number: partial(
+                Library.ask_each,
+                names=[names[place] for place in here],
+                questions=[questions[place] for place in here],
+                top=top,
+                look=look,
+            )
+            for number, here in places.items()
         }
-        return [next(results[self._number_of(name)]) for name in names]
+        replies, lost = self._calls.some(work, "ask")
+        results: dict[int, Asked | AttarError] = {}
+        for number, here in places.items():
+            found = repeat(not_running(number)) if number in lost else replies[number]
+            results |= zip(here, found, strict=False)
+        return [results[place] for place in range(len(names))]
 
-    def ask_all_many(
-        self,
-        questions: Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[list[Answer]]:
-        groups = [questions[first : first + TOGETHER] for first in range(0, len(questions), TOGETHER)]
-        return self._calls.ask(
-            lambda each_shard: [
-                answers for group in groups for answers in ask_all(each_shard, group, top, look, within)
-            ]
-        )
-
-    def list_answers(
-        self,
-        question: str,
-        *,
-        top: int | None = None,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[AnswerGroup]:
-        return self._calls.ask(lambda each_shard: list_answers(each_shard, question, top, look, within))
-
-    def search(
-        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
-    ) -> list[Hit]:
-        return self._calls.ask(lambda each_shard: search(each_shard, query, top, within, passages))
-
-    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
-        return self._calls.ask(lambda each_shard: verify(each_shard, quote, within))
+    def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
+        return self._calls.ask(ask)
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
@@ -113,7 +227,6 @@ class ShardedLibrary:
         return self._call(name, partial(Library.show, name=name))
 
     def similar(self, name: str) -> list[str] | None:
-        """Names like one that no document has, in any shard; None if there is a document of that name."""
         if name in self:
             return None
         similar = self._calls.running(partial(Library.similar, name=name))
@@ -126,8 +239,7 @@ class ShardedLibrary:
         replace: bool = False,
         progress: Progress = ignore_progress,
     ) -> list[Change]:
-        """Add documents, in order: those before a refused one are added."""
-        drafts = (document if isinstance(document, Draft) else Draft.of(*document) for document in documents)
+        drafts = map(Draft.made, documents)
         changes: list[Change] = []
         for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
             check_stopped()
@@ -152,12 +264,8 @@ class ShardedLibrary:
         """Make one document of several: those of other shards are copied to the new document's shard."""
         names, number = list(names), self._number_of(new)
         self._refuse_unknown(names)
-        elsewhere = {
-            other: partial(_records, there)
-            for other, there in self._by_shard(names).items()
-            if other != number
-        }
-        copied = {record.name: record for record in chain(*self._calls.these(elsewhere).values())}
+        elsewhere = [name for name in names if self._number_of(name) != number]
+        copied = {record.name: record for record in chain(*self._in_shards(elsewhere, _records))}
         parts: list[str | Record] = [copied.get(name, name) for name in names]
         work = partial(Library.merge, new=new, names=parts, title=title, replace=replace, key=key)
         return self._calls.one(number, work, "write")
@@ -165,14 +273,12 @@ class ShardedLibrary:
     def remove(self, *names: str) -> None:
         """Remove documents: none if one does not exist, or if its shard is not running."""
         self._refuse_unknown(names)
-        by_shard = self._by_shard(names)
-        self._calls.these({number: partial(_remove, there) for number, there in by_shard.items()}, "write")
+        self._in_shards(names, lambda there, library: library.remove(*there), "write")
 
     def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """Change tags: of no document if one does not exist, or if its shard is not running."""
         self._refuse_unknown(names)
-        work = {number: partial(_tag, there, add, remove) for number, there in self._by_shard(names).items()}
-        self._calls.these(work, "write")
+        self._in_shards(names, lambda there, library: library.tag(*there, add=add, remove=remove), "write")
 
     def check_readers(self) -> None:
         """Refuse shards of different readers."""
@@ -219,28 +325,27 @@ class ShardedLibrary:
     def _number_of(self, name: str) -> int:
         return shard_of(name, len(self.shards))
 
-    def _by_shard(self, names: Iterable[str]) -> dict[int, list[str]]:
-        """Names by the number of the shard that has their documents."""
+    def _in_shards(
+        self, names: Iterable[str], work: Callable[[list[str], Library], Result], kind: Kind = "read"
+    ) -> list[Result]:
+        """What work returns in each shard that has some of the names, all of which must be running."""
         by_shard: dict[int, list[str]] = {}
         for name in names:
             by_shard.setdefault(self._number_of(name), []).append(name)
-        return by_shard
+        calls = {number: partial(work, there) for number, there in by_shard.items()}
+        return list(self._calls.these(calls, kind).values())
 
     def _call(self, name: str, work: Work[Result], kind: Kind = "read") -> Result:
         """A call of the shard of a name; names that are suggested for an unknown one are those of all shards."""
-        try:
+        with self._suggesting([name]):
             return self._calls.one(self._number_of(name), work, kind)
-        except UnknownDocumentError:
-            raise self._unknown(name) from None
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
-        by_shard = self._by_shard(names)
-        unknown = self._calls.these({number: partial(_unknown, there) for number, there in by_shard.items()})
-        for name in chain(*unknown.values()):
-            raise self._unknown(name)
-
-    def _unknown(self, name: str) -> UnknownDocumentError:
-        return UnknownDocumentError.named(name, self.similar(name) or ())
+        unknown = self._in_shards(
+            names, lambda there, library: [name for name in there if name not in library]
+        )
+        for name in chain(*unknown):
+            raise UnknownDocumentError.named(name, self.similar(name) or ())
 
 
 def _key(document: Document) -> bytes:
@@ -256,30 +361,8 @@ def _added(one: Stats, other: Stats) -> Stats:
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
 
 
-# Work of a shard.
-
-
-def _ask_each(
-    pairs: Sequence[tuple[str, str]], top: int | None, look: int | None, library: Library
-) -> list[Asked | AttarError]:
-    names, questions = zip(*pairs, strict=True)
-    return library.ask_each(names, questions, top=top, look=look)
-
-
 def _page(after: str | None, limit: int, within: Subset | None, library: Library) -> list[Document]:
     return list(library.documents(after=after, limit=limit, within=within))
-
-
-def _unknown(names: Sequence[str], library: Library) -> list[str]:
-    return [name for name in names if name not in library]
-
-
-def _remove(names: Sequence[str], library: Library) -> None:
-    library.remove(*names)
-
-
-def _tag(names: Sequence[str], add: Sequence[str], remove: Sequence[str], library: Library) -> None:
-    library.tag(*names, add=add, remove=remove)
 
 
 def _records(names: Sequence[str], library: Library) -> list[Record]:

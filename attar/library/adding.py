@@ -1,9 +1,14 @@
 """Adding, appending and merging: known texts are skipped, others are read in batches and written atomically."""
 
+import contextvars
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -18,18 +23,23 @@ from attar.library.drafts import (
     encode_texts,
     merged_origin,
 )
-from attar.library.searching import Searching
 from attar.memory.algebra import within_budget
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
-from attar.progress import Progress, ignore_progress
+from attar.progress import Progress
 from attar.results import Change
 from attar.store.records import DocumentEntry, Origin, Record, digest_of
-from attar.store.store import Store
 from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
+    from attar.library.library import Library
     from attar.reader.reader import Reader
+
+# Characters that a device reads at a time: enough to keep it busy for about a second.
+_AHEAD = 2**22
+# The number of last changes whose ids a document remembers: half a kilobyte.
+CHANGE_IDS = 32
+_LONGEST_KEY = 255
 
 
 class _Pending(NamedTuple):
@@ -40,28 +50,17 @@ class _Pending(NamedTuple):
     is_done: bool
 
 
-class _WrittenBatch(NamedTuple):
-    """What was written of a batch, by name, and the error of the document that ended it."""
-
-    changes: dict[str, Change]
-    refused: AttarError | None
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Adder:
-    """Adds documents to a store; the reader is loaded only if there is something to read."""
+    """Adds documents to a library; the reader is loaded only if there is something to read."""
 
-    store: Store
-    reader: Callable[[], "Reader"]
-    searching: Searching
-    keep_text: bool
-    budget: int | None
+    library: "Library"
     replace: bool
-    progress: Progress = ignore_progress
+    progress: Progress
     # Called for a document that is refused, if the others are to be added nevertheless.
-    on_refused: Callable[[AttarError], None] | None = None
-    # The digests of the documents that came so far, by name; given if one source is added in several calls.
-    seen: dict[str, bytes] = field(default_factory=dict)
+    on_refused: Callable[[AttarError], None] | None
+    # The digests of the documents that came so far, by name: one source may be added in several calls.
+    seen: dict[str, bytes]
 
     def add(self, drafts: Iterable[Draft], batch_size: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
@@ -69,25 +68,30 @@ class Adder:
         for batch in batches(drafts, batch_size, pace):
             accepted, refused = self._compare(batch)
             new = [document for document in accepted if not document.is_done]
+            changes: dict[str, Change] = {}
             if new:
-                self.reader()  # loaded before the time is measured
-            with pace.measured([document.draft for document in new]):
-                written = self._write(new)
+                _ = self.library.reader  # loaded before the time is measured
+                with pace.measured([document.draft for document in new]):
+                    changes, refused_late = self._write(new)
+                refused = [*refused_late, *refused]
+            if self.on_refused is not None:
+                for error in refused:
+                    self.on_refused(error)
             for draft, known, is_done in accepted:
                 if is_done and known is not None:
                     yield change_of(known, "unchanged")
-                elif draft.name in written.changes:
-                    yield written.changes[draft.name]
+                elif draft.name in changes:
+                    yield changes[draft.name]
                 elif self.on_refused is None:
                     break
-            if (error := written.refused or refused) is not None:
-                raise error
+            if refused and self.on_refused is None:
+                raise refused[0]
 
-    def _compare(self, batch: Sequence[Draft]) -> tuple[list[_Pending], AttarError | None]:
-        """Compare documents with the store; also the error of the one that ends the batch, if one does."""
+    def _compare(self, batch: Sequence[Draft]) -> tuple[list[_Pending], list[AttarError]]:
+        """Compare documents with the store; also the errors of those that are refused: without `on_refused`, one."""
         accepted: list[_Pending] = []
         refused: list[AttarError] = []
-        with self.store.snapshot() as now:
+        with self.library.store.snapshot() as now:
             for draft in batch:
                 known = now.find(draft.name)
                 # A name that came before, in the same file perhaps, is not replaced by another text.
@@ -100,44 +104,31 @@ class Adder:
                     continue
                 refused.append(name_taken(draft.name, draft.origin.source))
                 if self.on_refused is None:
-                    return accepted, refused[0]
-        for error in refused:
-            assert self.on_refused is not None  # it was asked above
-            self.on_refused(error)
-        return accepted, None
+                    break
+        return accepted, refused
 
-    def _write(self, new: Sequence[_Pending]) -> _WrittenBatch:
-        """Write documents; a refused one is reported and those after it are written, or its error is returned."""
-        changes: dict[str, Change] = {}
-        while new:
-            written = self._read_and_write(new)
-            changes |= written.changes
-            if written.refused is None or self.on_refused is None:
-                return _WrittenBatch(changes, written.refused)
-            self.on_refused(written.refused)
-            new = new[len(written.changes) + 1 :]
-        return _WrittenBatch(changes, None)
-
-    def _read_and_write(self, new: Sequence[_Pending]) -> _WrittenBatch:
-        """Write documents atomically, up to the first that is refused."""
+    def _write(self, new: Sequence[_Pending]) -> tuple[dict[str, Change], list[AttarError]]:
+        """Write documents atomically; also the errors of those that are refused: without `on_refused`, one."""
         while True:
-            reader = self.reader()
+            reader = self.library.reader
             encoded = self._encode(reader, [document.draft for document in new])
             written: dict[str, Change] = {}
-            with self.store.transaction() as changes:
+            refused: list[AttarError] = []
+            with self.library.store.transaction() as changes:
                 # Otherwise another process has moved the library to another reader: read again, with that.
                 if changes.header.reader in (None, reader.fingerprint):
                     for document, result in zip(new, encoded, strict=True):
                         try:
                             written[document.draft.name] = self._put(changes, document, result)
                         except OptionError as fault:
-                            return _WrittenBatch(written, fault)
-                    return _WrittenBatch(written, None)
+                            refused.append(fault)
+                            if self.on_refused is None:
+                                break
+                    return written, refused
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
-        signer = self.searching.signer(reader)
-        projection = None if signer is None else signer.projection
+        projection = self.library.searching.projection(reader)
         statistics = b"" if projection is None else projection.digest
         done = {
             draft.name: draft.encoded
@@ -151,9 +142,11 @@ class Adder:
             read = encode_texts(reader, projection, texts, progress=self.progress)
             done |= zip((draft.name for draft in new), read, strict=True)
         results = [done[draft.name] for draft in drafts]
-        if self.budget is None:
+        if self.library.budget is None:
             return results
-        return [result._replace(memory=cut_to_budget(result.memory, self.budget)) for result in results]
+        return [
+            result._replace(memory=cut_to_budget(result.memory, self.library.budget)) for result in results
+        ]
 
     def _put(self, changes: Transaction, document: _Pending, encoded: Encoded) -> Change:
         draft, earlier = document.draft, changes.find(document.draft.name)
@@ -166,23 +159,23 @@ class Adder:
             draft.name,
             encoded.memory,
             title=draft.title,
-            text=draft.data if self.keep_text else None,
+            text=draft.data if self.library.keep_text else None,
             digest=draft.digest,
             created=None if earlier is None else earlier.created,
-            signature=self.searching.record(changes, encoded.sums, text_kept=self.keep_text),
+            signature=self.library.searching.record(changes, encoded.sums, text_kept=self.library.keep_text),
             origin=_with_labels(draft.origin, earlier),
-            budget=self.budget or 0,
+            budget=self.library.budget or 0,
         )
         entry = changes.put(record, reader=encoded.memory.reader, replacing=earlier)
         return change_of(entry, "replaced" if earlier is not None else "added")
 
     def _is_done(self, draft: Draft, known: DocumentEntry | None) -> bool:
         """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
-        if known is None or known.digest != draft.digest or self.budget not in (None, known.budget):
+        if known is None or known.digest != draft.digest or self.library.budget not in (None, known.budget):
             return False
         if draft.origin.tags not in (None, known.tags) or draft.origin.metadata not in (None, known.metadata):
             return False
-        return not self.keep_text or known.text_bytes is not None
+        return not self.library.keep_text or known.text_bytes is not None
 
     def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
         """Whether a name is taken by another text; a file that changed may replace its own document."""
@@ -226,27 +219,66 @@ def name_taken(name: str, source: str = "") -> NameTakenError:
     return NameTakenError(message, "use --replace (in Python replace=True), or another name")
 
 
-# The number of last changes whose ids a document remembers: half a kilobyte.
-CHANGE_IDS = 32
-_LONGEST_KEY = 255
+@contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let threads switch more often: one that launches a kernel gives up its turn, and else waits 5 ms for it."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
-def append(
-    store: Store,
-    searching: Searching,
-    reader_of: "Callable[[str], Reader]",
-    draft: Draft,
-    *,
-    key: str | None,
-    progress: Progress,
-) -> Change:
+def read_ahead(
+    library: "Library", drafts: Iterator[Draft], batch_size: int, progress: Progress
+) -> Iterator[Draft]:
+    """Yield documents in order, those read that the store does not have; a device reads the next batch meanwhile."""
+    first = next(drafts, None)  # without a document no reader is loaded
+    if first is None:
+        return
+    reader, projection = library.reader, library.projection
+
+    def read(batch: Sequence[Draft]) -> list[Draft]:
+        with library.store.snapshot() as now:
+            known = (now.find(draft.name) for draft in batch)
+            new = [old is None or old.digest != draft.digest for draft, old in zip(batch, known, strict=True)]
+        texts = [draft.text for draft, is_new in zip(batch, new, strict=True) if is_new]
+        encoded = iter(encode_texts(reader, projection, texts, progress=progress))
+        return [
+            draft._replace(encoded=next(encoded)) if is_new else draft
+            for draft, is_new in zip(batch, new, strict=True)
+        ]
+
+    ahead: Future[list[Draft]] | None = None
+    failure: AttarError | None = None
+    waiting = batches(chain([first], drafts), batch_size, Pace(_AHEAD))
+    with _quick_switches(), ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
+        while ahead is not None or failure is None:
+            before, ahead = ahead, None
+            try:
+                batch = next(waiting, None) if failure is None else None
+            except AttarError as fault:  # of the source: the documents before it are added
+                batch, failure = None, fault
+            if batch is not None:
+                ahead = thread.submit(contextvars.copy_context().run, read, batch)
+            if before is not None:
+                yield from before.result()
+            if batch is None:
+                break
+    if failure is not None:
+        raise failure
+
+
+def append(library: "Library", draft: Draft, *, key: str | None, progress: Progress) -> Change:
     """Continue a document by a text, with the reader of its memory; once only for a key."""
+    store, searching = library.store, library.searching
     name, applied = draft.name, _change_ids(key, draft.digest)
     while True:
         before = store.get(name)
         if applied and applied[0] in before.entry.applied:
             return change_of(before.entry, "appended")
-        reader = reader_of(before.memory.reader)
+        reader = library.reader_of(before.memory.reader)
         longer, sums = searching.extend(reader, before, draft.text, progress)
         longer = cut_to_budget(longer, before.entry.budget)
         whole = None if before.text is None else JOINT.join(filter(None, (before.text, draft.text)))
@@ -269,15 +301,12 @@ def append(
 
 
 def merge(
-    store: Store,
-    searching: Searching,
+    library: "Library",
     new: str,
     documents: Sequence[str | Record],
     *,
     title: str,
     replace: bool,
-    keep_text: bool,
-    budget: int,
     key: str | None,
 ) -> Change:
     """Make one document of several; records are documents of other stores. Once only for a key."""
@@ -285,7 +314,8 @@ def merge(
     _check_merge(names)
     check_string("title", title)
     applied = _change_ids(key, *map(digest_of, names))
-    with store.transaction() as changes:
+    budget = library.budget or 0
+    with library.store.transaction() as changes:
         before = changes.find(new)
         if before is not None:
             if applied and applied[0] in before.applied:
@@ -296,7 +326,7 @@ def merge(
         memory = cut_to_budget(reduce(add, [record.memory for record in records]), budget)
         texts = [record.text for record in records if record.text is not None]
         # To quote from and to read again: places of phrases are those of the joined text.
-        text = JOINT.join(texts) if keep_text and len(texts) == len(records) else None
+        text = JOINT.join(texts) if library.keep_text and len(texts) == len(records) else None
         record = Record.of(
             new,
             memory,
@@ -304,7 +334,7 @@ def merge(
             text=text,
             created=None if before is None else before.created,
             applied=applied,
-            signature=searching.merged(records),
+            signature=library.searching.merged(records),
             origin=merged_origin(records, len(JOINT)),
             budget=budget,
         )

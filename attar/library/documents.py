@@ -1,12 +1,13 @@
 """The documents of a library: found by what people type, chosen by a subset, shown in lists, and opened to be asked."""
 
-import contextlib
 import difflib
 import os
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
@@ -15,10 +16,11 @@ from msgspec.structs import replace
 
 from attar.errors import AttarError, OptionError, UnknownDocumentError, quoted
 from attar.memory.memory import Memory
-from attar.results import SENTENCE, Answer, Document, Subset
+from attar.results import SENTENCE, Answer, Asked, Document, Subset, paired
 from attar.store.records import DocumentEntry, Fault, Parts, key_of, unpack_parts
 from attar.store.store import Store
 from attar.store.transactions import Reading, Snapshot
+from attar.text.kinds import is_yes_no
 
 # Of a million names not all are compared with an unknown one: the first, and those next to it in order.
 _FIRST, _NEIGHBOURS = 10_000, 500
@@ -26,6 +28,65 @@ _FIRST, _NEIGHBOURS = 10_000, 500
 _COMPARED = 120
 # Names that an error for an ambiguous one shows.
 _SHOWN = 3
+
+
+class AskedByName(ABC):
+    """Documents that are asked by their names, one question or many."""
+
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`.
+
+        If it is, the best `look` sentences are read again with the question: 0 to 5, by default 3.
+        """
+        return self.ask_many(name, [question], top=top, look=look)[0]
+
+    def ask_many(
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[list[Answer]]:
+        """The answers to each question from its own document; one name, or one question, is used for all."""
+        about, asked = paired(names, questions)
+        answers = []
+        with self._suggesting(about):
+            for result in self.ask_each(about, asked, top=top, look=look):
+                if isinstance(result, AttarError):
+                    raise result
+                answers.append(result.answers)
+        return answers
+
+    @abstractmethod
+    def ask_each(
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[Asked | AttarError]:
+        """The answers to each question from its own document, or the error of this question alone.
+
+        For servers, which ask the questions of many clients together; similar names are not looked for.
+        """
+
+    @abstractmethod
+    def similar(self, name: str) -> list[str] | None:
+        """Names like one that no document has; None if there is a document of that name."""
+
+    @contextmanager
+    def _suggesting(self, names: Iterable[str]) -> Iterator[None]:
+        """Add similar names to the error for a name that does not exist."""
+        try:
+            yield
+        except UnknownDocumentError:
+            for name in names:
+                similar = self.similar(name)
+                if similar is not None:
+                    raise UnknownDocumentError.named(name, similar) from None
+            raise
 
 
 def find_document(store: Store, given: str) -> str:
@@ -54,18 +115,6 @@ def find_document(store: Store, given: str) -> str:
             message = f"{quoted(given)} is the beginning of {len(names):,} names: {shown}"
             raise OptionError(message, "type more of its name")
     raise UnknownDocumentError.named(given, similar_names(store, given))
-
-
-@contextlib.contextmanager
-def suggesting(store: Store, names: Iterable[str]) -> Iterator[None]:
-    """Add similar names to the error for a name that does not exist."""
-    try:
-        yield
-    except UnknownDocumentError:
-        for name in names:
-            if name not in store:
-                raise UnknownDocumentError.named(name, similar_names(store, name)) from None
-        raise
 
 
 def similar_names(store: Store, name: str) -> list[str]:
@@ -175,6 +224,13 @@ class MemoryCache:
                 self.bytes -= oldest.bytes
 
 
+def shown_answers(question: str, answers: list[Answer], document: OpenDocument) -> list[Answer]:
+    """The answers of a document as users get them: with places, and whole sentences where yes or no is asked."""
+    if is_yes_no(question):
+        answers = distinct_places([whole_sentence(answer, document.text) for answer in answers])
+    return with_places(answers, document.parts)
+
+
 def with_places(answers: list[Answer], parts: Parts) -> list[Answer]:
     """Answers with the labels of the parts that they stand in."""
     if not parts:
@@ -200,6 +256,17 @@ def whole_sentence(answer: Answer, text: str | None) -> Answer:
     if start < 0:
         return answer
     return replace(answer, text=quote, kind=SENTENCE, start=start, end=start + len(quote))
+
+
+def distinct_places(answers: Sequence[Answer]) -> list[Answer]:
+    """Answers with those at the same place as one, which is as likely as all of them."""
+    kept: dict[tuple[object, ...], Answer] = {}
+    for answer in answers:
+        place = (answer.absent, answer.document, answer.start, answer.end, answer.text)
+        known = kept.get(place)
+        probability = answer.probability + (0.0 if known is None else known.probability)
+        kept[place] = replace(known or answer, probability=min(probability, 1.0))
+    return list(kept.values())
 
 
 def place_in(parts: Parts, character: int) -> str | None:

@@ -20,7 +20,7 @@ from attar.store.store import Store
 
 if TYPE_CHECKING:
     from attar.documents.extracted import OnBad
-    from attar.documents.following import KeptDocument, ReadFile
+    from attar.documents.following import ReadFile
     from attar.documents.sources import FoundFiles, SourceDocument, SourceFile
     from attar.documents.workers import FileLimits, FileReader
     from attar.library.library import Library
@@ -78,6 +78,11 @@ class Draft(NamedTuple):
             raise FormatError(f"the text of {quoted(name)} is {'blank' if text else 'empty'}", "leave it out")
         return cls._hashed(name, text, title, Origin()).labelled(tags, metadata)
 
+    @classmethod
+    def made(cls, document: "tuple[str, str] | Draft") -> "Draft":
+        """A draft as it is, or one of a name and a text."""
+        return document if isinstance(document, Draft) else cls.of(*document)
+
     def labelled(self, tags: Sequence[str] | None, metadata: Mapping[str, str] | None) -> "Draft":
         """The document with these tags and metadata, checked; None: those that it has."""
         check_labels(() if tags is None else tags, {} if metadata is None else metadata)
@@ -121,18 +126,15 @@ def encode_texts(
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
     if projection is None:
         return [Encoded(memory, None, b"") for memory in reader.read_many(texts, progress=progress)]
-    collector = _collector(reader, projection)
+    if reader.device.type == "cpu":
+        collector = Collector(projection)
+    else:
+        from attar.search.fast_signatures import FastCollector  # needs torch
+
+        collector = FastCollector(projection, reader.device)
     memories = reader.read_many(texts, progress=progress, on_states=collector)
     collector.finish()
     return [Encoded(memory, collector.of(at), projection.digest) for at, memory in enumerate(memories)]
-
-
-def _collector(reader: "Reader", projection: Projection) -> Collector:
-    if reader.device.type == "cpu":
-        return Collector(projection)
-    from attar.search.fast_signatures import FastCollector  # needs torch
-
-    return FastCollector(projection, reader.device)
 
 
 class Pace:
@@ -243,27 +245,30 @@ def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
     if not earlier and not parts:
         return labels._replace(date=before.entry.date, incomplete=before.entry.incomplete)
     # The pages of two files would have the same labels.
-    labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else [*parts]
-    first = [] if labelled and labelled[0][0] == 0 else [(0, "")]
+    labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else parts
     length = _characters(before)
     return labels._replace(
         date=before.entry.date,
-        parts=[*earlier, *shifted([*first, *labelled], length + (joint if length else 0))],
+        parts=[*earlier, *_shifted(labelled, length + (joint if length else 0))],
         incomplete=before.entry.incomplete,
     )
 
 
 def merged_origin(records: Sequence[Record], joint: int) -> Origin:
     """The origin of merged documents: each one is a part, and so are its parts; tags are those of all."""
-    texts = [
-        (record.name, unpack_parts(record.entry.parts, record.name), _characters(record))
-        for record in records
-    ]
+    parts: list[tuple[int, str]] = []
+    start = 0
+    for record in records:
+        name, length = record.name, _characters(record)
+        labelled = [
+            (at, f"{name}, {label}" if label else name)
+            for at, label in unpack_parts(record.entry.parts, name)
+        ]
+        parts += _shifted(labelled, start, name)
+        start += length + (joint if start + length else 0)
     missing = [f"{record.name}: {record.entry.incomplete}" for record in records if record.entry.incomplete]
     tags = dict.fromkeys(tag for record in records for tag in record.entry.tags)
-    return Origin(
-        parts=joined_parts(texts, joint), incomplete="; ".join(missing), tags=tuple(tags)[:MOST_LABELS]
-    )
+    return Origin(parts=parts, incomplete="; ".join(missing), tags=tuple(tags)[:MOST_LABELS])
 
 
 def _characters(record: Record) -> int:
@@ -271,29 +276,14 @@ def _characters(record: Record) -> int:
     return record.memory.phrases.characters
 
 
-def shifted(parts: Parts, characters: int) -> list[tuple[int, str]]:
-    """The parts of a text that begins later in another.
+def _shifted(parts: Parts, characters: int, first: str = "") -> list[tuple[int, str]]:
+    """The parts of a text that begins later in another; what stands before them is a part, too.
 
-    >>> shifted([(0, "page 1")], 50)
-    [(50, 'page 1')]
+    >>> _shifted([(0, "page 1")], 50), _shifted([(9, "page 2")], 50, "a.pdf")
+    ([(50, 'page 1')], [(50, 'a.pdf'), (59, 'page 2')])
     """
-    return [(start + characters, label) for start, label in parts]
-
-
-def joined_parts(texts: Iterable[tuple[str, Parts, int]], joint: int) -> list[tuple[int, str]]:
-    """The parts of a text of several: each text's name, parts and length; they are `joint` characters apart.
-
-    >>> joined_parts([("a.pdf", [(0, "page 1")], 50), ("b", [], 9)], 2)
-    [(0, 'a.pdf, page 1'), (52, 'b')]
-    """
-    parts: list[tuple[int, str]] = []
-    start = 0
-    for name, parts_of_text, length in texts:
-        labelled = [(at, f"{name}, {label}" if label else name) for at, label in parts_of_text]
-        first = [] if labelled and labelled[0][0] == 0 else [(0, name)]
-        parts += shifted([*first, *labelled], start)
-        start += length + (joint if start + length else 0)
-    return parts
+    before = [] if parts and parts[0][0] == 0 else [(0, first)]
+    return [(start + characters, label) for start, label in (*before, *parts)]
 
 
 OnChange = Callable[[Change], None] | None
@@ -370,9 +360,12 @@ def follow(
 
 def remove_gone(store: Store, found: "FoundFiles", read: "dict[str, ReadFile]") -> list[str]:
     """Remove the documents of folders whose files are gone; returns their names."""
-    from attar.documents.following import gone_documents
+    from attar.documents.following import KeptDocument, gone_documents
 
-    gone = gone_documents(_kept(store), found.folders, read)
+    kept = (
+        KeptDocument(entry.name, entry.source) for entry in store.documents() if not isinstance(entry, Fault)
+    )
+    gone = gone_documents(kept, found.folders, read)
     removed = []
     if gone:
         with store.transaction() as changes:
@@ -381,14 +374,6 @@ def remove_gone(store: Store, found: "FoundFiles", read: "dict[str, ReadFile]") 
                     changes.remove(name)
                     removed.append(name)
     return removed
-
-
-def _kept(store: Store) -> "Iterator[KeptDocument]":
-    from attar.documents.following import KeptDocument
-
-    for entry in store.documents():
-        if not isinstance(entry, Fault):
-            yield KeptDocument(entry.name, entry.source)
 
 
 def file_drafts(

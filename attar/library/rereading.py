@@ -33,7 +33,6 @@ from attar.search.statistics import Statistics, default_statistics
 from attar.store.maintenance import source_version
 from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
-from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -216,14 +215,6 @@ def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A document: the number of its store, and its name."""
-
-    store: int
-    name: str
-
-
-@dataclass(frozen=True)
 class _Signed:
     """A signature, and the entry of the document that it was made of."""
 
@@ -236,43 +227,43 @@ def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progres
     listed = [list(store.documents()) for store in stores]
     for store, entries in zip(stores, listed, strict=True):
         _count_without_text(store, entries, leave_out)
-    places = [
-        _Place(number, entry.name)
-        for number, entries in enumerate(listed)
-        for entry in entries
-        if isinstance(entry, DocumentEntry) and entry.text_bytes is not None
+    with_text = [
+        [entry for entry in entries if isinstance(entry, DocumentEntry) and entry.text_bytes is not None]
+        for entries in listed
     ]
-    signer = _fitted(stores, places, reader, progress)
+    signer = _fitted(stores, with_text, reader, progress)
     signed = {
-        place: _Signed(record.entry, signer.record(signer.sums(text), text_kept=True))
-        for place, record, text in _texts(stores, places, "signatures", progress)
+        record.name: _Signed(record.entry, signer.record(signer.sums(text), text_kept=True))
+        for record, text in _texts(stores, with_text, "signatures", progress)
     }
     signatures = 0
     with contextlib.ExitStack() as stack:
         # All are written, or none: only a kill between two commits leaves shards that differ, and search says so.
         opened = [stack.enter_context(store.transaction()) for store in stores]
-        now = [_sound_entries(changes) for changes in opened]
+        now = [
+            [entry for entry in changes.documents() if isinstance(entry, DocumentEntry)] for changes in opened
+        ]
         # One that was added meanwhile would lose its signature as well.
         without_text = sum(
             _count_without_text(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
         )
-        for number, changes in enumerate(opened):
+        for changes, sound in zip(opened, now, strict=True):
             changes.put_statistics(signer.statistics.data)
-            for entry in now[number]:
-                made = signed.get(_Place(number, entry.name))
+            for entry in sound:
+                made = signed.get(entry.name)
                 if made is not None and made.entry == entry:
                     changes.put_signature(entry, made.signature)
                     signatures += 1
     # Of those that are still there as they were listed.
-    still = {_Place(number, entry.name) for number, entries in enumerate(now) for entry in entries}
-    unread = sum(place in still and place not in signed for place in places)
+    unsigned = {entry.name for entries in now for entry in entries} - signed.keys()
+    unread = sum(entry.name in unsigned for entries in with_text for entry in entries)
     faults = sum(isinstance(entry, Fault) for entries in listed for entry in entries)
     return Refit(signatures, without_text, unread + faults)
 
 
 def _fitted(
     stores: Sequence[Store],
-    places: Sequence[_Place],
+    listed: Sequence[Sequence[DocumentEntry]],
     reader: "Reader",
     progress: Progress,
 ) -> Signer:
@@ -286,16 +277,11 @@ def _fitted(
         pieces=encoder.vocabulary,
         map=None if default is None else default.map,
     )
-    for _, _, text in _texts(stores, places, "fitting", progress):
+    for _, text in _texts(stores, listed, "fitting", progress):
         statistics = _with_text(statistics, reader, text)
     if not statistics.tokens:
         raise OptionError("no document of the library has a text to fit statistics to", "add some first")
     return Signer.of(reader, statistics)
-
-
-def _sound_entries(changes: Transaction) -> list[DocumentEntry]:
-    """The documents of a store within a transaction."""
-    return [entry for entry in changes.documents() if isinstance(entry, DocumentEntry)]
 
 
 def _count_without_text(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
@@ -309,18 +295,19 @@ def _count_without_text(store: Store, entries: Iterable[DocumentEntry | Fault], 
 
 
 def _texts(
-    stores: Sequence[Store], places: Sequence[_Place], task: str, progress: Progress
-) -> Iterator[tuple[_Place, Record, str]]:
+    stores: Sequence[Store], listed: Sequence[Sequence[DocumentEntry]], task: str, progress: Progress
+) -> Iterator[tuple[Record, str]]:
     """Yield the documents that can be read and have a text."""
-    for at, place in enumerate(places):
-        progress(task, at, len(places))
-        try:
-            record = stores[place.store].get(place.name)
-            text = record.text
-        except (UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
-            continue
-        if text is not None:
-            yield place, record, text
+    total, done = sum(map(len, listed)), 0
+    for store, entries in zip(stores, listed, strict=True):
+        for entry in entries:
+            progress(task, done, total)
+            done += 1
+            with contextlib.suppress(UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+                record = store.get(entry.name)
+                text = record.text
+                if text is not None:
+                    yield record, text
 
 
 def _with_text(statistics: Statistics, reader: "Reader", text: str) -> Statistics:

@@ -14,7 +14,7 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import SearchIndex
 from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
-from attar.search.statistics import Statistics, default_statistics
+from attar.search.statistics import Projection, Statistics, default_statistics
 from attar.store.records import Record, key_of
 from attar.store.signatures import StampedSignature
 from attar.store.store import Store
@@ -133,6 +133,11 @@ class Searching:
         index = self._index
         return index, index.refresh(now)
 
+    def projection(self, reader: "Reader") -> Projection | None:
+        """What signatures are made with; None without statistics."""
+        signer = self.signer(reader)
+        return None if signer is None else signer.projection
+
     def signer(self, reader: "Reader") -> Signer | None:
         """Makes signatures with the store's statistics, or the reader's own; None if there are none."""
         with self._store.snapshot() as now:
@@ -178,25 +183,17 @@ class Searching:
             return reader.extend(memory, text, progress=progress), None
         collector = Collector(signer.projection)
         longer = signer.reader.extend(memory, text, progress=progress, on_states=collector)
-        earlier = self._kept_sums(before, signer)
-        # Not a long one: to read all of it for one more sentence would take minutes, and `opened` does it when needed.
-        if earlier is None and before.text is not None and memory.tokens <= LONG_DOCUMENT:
-            earlier = signer.sums(before.text)
-        if earlier is None:
-            return longer, None
+        kept = _kept_signature(before, signer)
         try:
+            earlier = None if kept is None else kept.sums()
+            # Not of a long one: to read it for one more sentence would take minutes; `opened` does it when needed.
+            if earlier is None and before.text is not None and memory.tokens <= LONG_DOCUMENT:
+                earlier = signer.sums(before.text)
+            if earlier is None:
+                return longer, None
             return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
         except RecordError:  # of a forged record: the signature is made from the text when it is needed
             return longer, None
-
-    def _kept_sums(self, record: Record, signer: Signer) -> Sums | None:
-        if record.signature is None:
-            return None
-        try:
-            signature = SignatureRecord.from_bytes(record.signature, signer.size)
-            return signature.sums() if signature.statistics == signer.projection.digest else None
-        except RecordError:
-            return None
 
     def merged(self, records: Sequence[Record]) -> bytes | None:
         """The signature of documents joined, if all of them keep their sums; needs no reader."""
@@ -243,7 +240,7 @@ class Searching:
                 record, text = self._text_of(name)
                 if record is not None and text is None:
                     left_out.append(name)
-                elif record is not None and text is not None and not self._is_signed(record, signer):
+                elif record is not None and text is not None and _kept_signature(record, signer) is None:
                     made.append((record, signer.record(signer.sums(text), text_kept=True)))
             if not self._store.read_only and made:
                 with self._store.transaction() as changes:
@@ -257,10 +254,11 @@ class Searching:
             self._by_words.difference_update(names[first : first + _BATCH])
         return left_out
 
-    def _is_signed(self, record: Record, signer: Signer) -> bool:
-        """Whether another process has made the signature meanwhile."""
-        try:
-            signature = SignatureRecord.from_bytes(record.signature or b"", signer.size)
-        except RecordError:
-            return False
-        return signature.statistics == signer.projection.digest
+
+def _kept_signature(record: Record, signer: Signer) -> SignatureRecord | None:
+    """The signature that a document has, if it is one of the signer's statistics."""
+    try:
+        signature = SignatureRecord.from_bytes(record.signature or b"", signer.size)
+    except RecordError:
+        return None
+    return signature if signature.statistics == signer.projection.digest else None

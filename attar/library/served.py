@@ -6,50 +6,60 @@ else gets an error.
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TypeVar
 
-from attar.errors import AttarError, UnavailableError
+from attar.errors import UnavailableError
+from attar.library.asking import TOGETHER, ask_all, list_answers
+from attar.library.documents import AskedByName
 from attar.library.drafts import Draft
+from attar.library.finding import search, verify
+from attar.library.shard import EachShard
 from attar.progress import Progress, ignore_progress
-from attar.results import Answer, AnswerGroup, Asked, Change, Document, DocumentDetails, Hit, Subset, Verified
+from attar.results import (
+    Answer,
+    AnswerGroup,
+    Change,
+    Document,
+    DocumentDetails,
+    Hit,
+    Subset,
+    Verified,
+)
 from attar.store.maintenance import Stats
 
 # The free bytes on disk that a ready server needs: room for some documents.
 _DISK_BYTES = 2**20
 
+Result = TypeVar("Result")
 
-class ServedLibrary(Protocol):
+
+class ServedLibrary(AskedByName):
     """The methods of `Library` that a server calls; they block."""
 
-    @property
-    def default_look(self) -> int:
-        """How many sentences a question reads again unless it says so; 0 if the reader has no second look."""
+    @abstractmethod
+    def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
+        """Take the steps of a question to all documents, in every shard."""
 
-    def prepare(self) -> None:
-        """Load what the first question would wait for, and the first text if the library is written to."""
-
-    def load_signatures(self) -> None:
-        """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
-
-    def defer_signatures(self) -> None:
-        """Let searches not wait for missing signatures: until `make_signatures`, words find their documents."""
-
-    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
-        """Make the signatures that are missing; `progress` is called if there are any."""
-
-    def ask_each(
+    def ask_all(
         self,
-        names: Sequence[str],
-        questions: Sequence[str],
+        question: str,
         *,
         top: int | None = 5,
         look: int | None = None,
-    ) -> list[Asked | AttarError]:
-        """The answers to each question, or its error, which does not affect the others."""
+        within: Subset | None = None,
+    ) -> list[Answer]:
+        """The most likely answers from all documents, each with its document; the kind "none": not in this library.
+
+        Search finds documents, their phrases answer. Probabilities are over the phrases of all found documents. With
+        `within`, only the documents of a subset are asked.
+        """
+        return self.ask_all_many([question], top=top, look=look, within=within)[0]
 
     def ask_all_many(
         self,
@@ -58,7 +68,13 @@ class ServedLibrary(Protocol):
         top: int | None = 5,
         look: int | None = None,
         within: Subset | None = None,
-    ) -> list[list[Answer]]: ...
+    ) -> list[list[Answer]]:
+        """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
+        answers: list[list[Answer]] = []
+        for first in range(0, len(questions), TOGETHER):
+            some = questions[first : first + TOGETHER]
+            answers += self._ask_shards(partial(ask_all, questions=some, top=top, look=look, within=within))
+        return answers
 
     def list_answers(
         self,
@@ -67,26 +83,63 @@ class ServedLibrary(Protocol):
         top: int | None = None,
         look: int | None = None,
         within: Subset | None = None,
-    ) -> list[AnswerGroup]: ...
+    ) -> list[AnswerGroup]:
+        """All places that answer a question about as likely as the best one, grouped by answer, the likeliest first.
+
+        For questions with several answers, and for how many documents say one. The thirty documents that fit best are
+        looked through; `top` is the number of groups. Empty if the answer is not in this library.
+        """
+        return self._ask_shards(partial(list_answers, question=question, top=top, look=look, within=within))
 
     def search(
         self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
-    ) -> list[Hit]: ...
+    ) -> list[Hit]:
+        """The documents that fit a query best, best first, each with its sentences that fit best.
 
-    def verify(self, quote: str, *, within: Subset | None = None) -> Verified: ...
+        With `passages`, also with the paragraphs around these: enough for a language model to answer from.
+        """
+        return self._ask_shards(partial(search, query=query, top=top, within=within, passages=passages))
 
+    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
+        """Whether a document says a sentence, word for word or with a few words changed, and where.
+
+        Case, punctuation, spaces and the kind of quotation marks do not count; one word in four may differ. The texts
+        of the twenty documents that fit best are compared.
+        """
+        return self._ask_shards(partial(verify, quote=quote, within=within))
+
+    @abstractmethod
+    def load_signatures(self) -> None:
+        """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
+
+    @abstractmethod
+    def defer_signatures(self) -> None:
+        """Let searches not wait for missing signatures: until `make_signatures`, words find their documents."""
+
+    @abstractmethod
+    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
+        """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
+
+    @abstractmethod
     def add_many(
         self,
         documents: Iterable[tuple[str, str] | Draft],
         *,
         replace: bool = False,
         progress: Progress = ignore_progress,
-    ) -> list[Change]: ...
+    ) -> list[Change]:
+        """Add documents, in order: those before a refused one are added."""
 
+    @abstractmethod
     def append(
         self, name: str, text: str | Draft, *, key: str | None = None, progress: Progress = ignore_progress
-    ) -> Change: ...
+    ) -> Change:
+        """Continue a document: its memory becomes that of both texts, read as one.
 
+        A `key` names the change: to append the same text with the same key again changes nothing.
+        """
+
+    @abstractmethod
     def merge(
         self,
         new: str,
@@ -95,32 +148,53 @@ class ServedLibrary(Protocol):
         title: str = "",
         replace: bool = False,
         key: str | None = None,
-    ) -> Change: ...
+    ) -> Change:
+        """Make one document of several, which stay; a merge with the same `key` again changes nothing."""
 
-    def remove(self, *names: str) -> None: ...
+    @abstractmethod
+    def remove(self, *names: str) -> None:
+        """Remove documents: all of them, or none if one does not exist."""
 
-    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None: ...
+    @abstractmethod
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add tags to documents, and take others away: of all of them, or of none if one does not exist."""
 
+    @abstractmethod
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
-    ) -> Iterator[Document]: ...
+    ) -> Iterator[Document]:
+        """Yield documents in the order of names, only those after `after`, at most `limit`, all or of a subset."""
 
-    def show(self, name: str) -> DocumentDetails: ...
+    @abstractmethod
+    def show(self, name: str) -> DocumentDetails:
+        """One document in full, with its text if it is kept."""
 
-    def similar(self, name: str) -> list[str] | None:
-        """Names like one that no document has; None if there is a document of that name."""
+    @abstractmethod
+    def __contains__(self, name: str) -> bool: ...
 
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def default_look(self) -> int:
+        """How many sentences a question reads again unless it says so; 0 if the reader has no second look."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Load what the first question would wait for, and the first text if the library is written to."""
+
+    @abstractmethod
     def stats(self) -> Stats:
         """Totals, for operators."""
 
+    @abstractmethod
     def check_disk(self) -> None:
         """Refuse if the disk cannot be written."""
 
-    def __contains__(self, name: str) -> bool: ...
-
-    def __len__(self) -> int: ...
-
-    def close(self) -> None: ...
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open; everything added is on disk already."""
 
 
 _collected: ContextVar[list[str] | None] = ContextVar("missing", default=None)

@@ -1,10 +1,11 @@
-"""One shard's part in questions to all documents: what its own documents say at each step (`asking`)."""
+"""One shard's part in questions to all documents: what its own documents say at each step (`asking`, `finding`)."""
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
 
 from attar.errors import RecordError, UnknownDocumentError
 from attar.library.documents import (
@@ -15,12 +16,12 @@ from attar.library.documents import (
     whole_sentence,
     with_places,
 )
-from attar.library.spelling import LOOKED_AT, Spelling, doubtful_words
+from attar.library.finding import doubtful_words, other_spellings, says_word
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
-from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
+from attar.search.lexical import Corpus
 from attar.store.transactions import Snapshot
 from attar.text.passages import passages_around
 from attar.text.quotes import Word, find_quote, words_of
@@ -40,8 +41,18 @@ _MORE_OF_ALL = 2
 _MOST = 5
 # Questions whose phrases' scores are kept for the next step.
 _QUESTIONS = 32
+# Documents whose sentences are looked at for one word,
+_LOOKED_AT = 8
+# and how many other spellings of a word are taken, if there are several.
+_MOST_SPELLINGS = 3
 
 Result = TypeVar("Result")
+
+
+class EachShard(Protocol):
+    """Calls every shard with a step, and returns the results in the order of shards."""
+
+    def __call__(self, step: "Callable[[OpenedShard], Result]") -> list[Result]: ...
 
 
 @dataclass(frozen=True)
@@ -75,13 +86,21 @@ class PhraseScores:
     null: float
     calibration: "Calibration | None"
 
+    @property
+    def total(self) -> float:
+        """The logarithm of the sum over the phrases of all documents, and "no answer"."""
+        from attar.reader.answers import total_of
+
+        return total_of(self.null, list(self.log_sums.values()))
+
 
 @dataclass(frozen=True)
-class FoundSentences:
-    """Sentences that may be read again with a question, and how many of those of all documents should be."""
+class LikeliestPhrases:
+    """The likeliest phrases of documents, and their sentences that may be read again; `count` of all should be."""
 
-    count: int
+    shares: "dict[str, Shares]"
     sentences: "list[FoundSentence]"
+    count: int
 
 
 @dataclass(frozen=True)
@@ -108,26 +127,24 @@ class _ScoredDocuments:
 
 
 class RecentScores:
-    """The scores of the last questions' phrases: their next step may come with another call."""
+    """The scores of the last questions' phrases: the next step of a shard may come with another call."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._scores: OrderedDict[tuple[object, ...], _ScoredDocuments] = OrderedDict()
 
-    def get(self, key: tuple[object, ...], documents: Sequence[OpenDocument]) -> _ScoredDocuments | None:
-        """The scores under a key, if they are those of the same versions of documents."""
-        with self._lock:
-            scores = self._scores.get(key)
-        versions = [document.entry_data for document in documents]
-        if scores is None or [document.entry_data for document in scores.documents] != versions:
-            return None
-        return scores
-
-    def put(self, key: tuple[object, ...], scores: _ScoredDocuments) -> None:
-        with self._lock:
+    def scored(
+        self, reader: "Reader", question: str, documents: list[OpenDocument], biases: Sequence[float]
+    ) -> _ScoredDocuments:
+        """The scores of a question's phrases in these versions of documents."""
+        key = (question, *biases, *(document.entry_data for document in documents))
+        scores = self._scores.get(key)
+        if scores is None:
+            memories = [document.memory for document in documents]
+            scores = _ScoredDocuments(documents, reader.scored(memories, question, biases))
             self._scores[key] = scores
-            while len(self._scores) > _QUESTIONS:
+            if len(self._scores) > _QUESTIONS:
                 self._scores.popitem(last=False)
+        return scores
 
 
 class OpenedShard:
@@ -149,11 +166,6 @@ class OpenedShard:
         self._now, self._index, self._reader = now, index, reader
         self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
-        self._spelling = Spelling(
-            reader.tokenizer,
-            lambda groups: index.holding(now, groups, LOOKED_AT + 1),
-            self._opened,
-        )
 
     def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
         """Call a step as that of a library whose only shard this is (`asking.EachShard`)."""
@@ -162,7 +174,7 @@ class OpenedShard:
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
         """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        known = [self._spelling.known(doubtful_words(text)) if also is None else set() for text in texts]
+        known = [self._known_words(doubtful_words(text)) if also is None else set() for text in texts]
         return [
             ShardCorpus(corpus, statistics, words)
             for corpus, words in zip(self._index.corpora(texts, also), known, strict=True)
@@ -170,7 +182,8 @@ class OpenedShard:
 
     def neighbours(self, words: Iterable[str]) -> dict[str, list[str]]:
         """Other spellings of words that documents have."""
-        return {word: self._spelling.neighbours(word) for word in words}
+        found = {word: self._known_words([*other_spellings(word)], if_many=False) for word in words}
+        return {word: sorted(spellings)[:_MOST_SPELLINGS] for word, spellings in found.items()}
 
     def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
         """The moments of scores by words and by signatures."""
@@ -222,17 +235,13 @@ class OpenedShard:
         """The sums over the phrases of documents."""
         return [self._scores(question) for question in asked]
 
-    def shares(
-        self, asked: Sequence[AskedDocuments], totals: Sequence[float], top: int | None
-    ) -> "list[dict[str, Shares]]":
-        """The likeliest phrases of documents; a total is the logarithm of the sum over all that are asked."""
-        return [self._shares(question, total, top) for question, total in zip(asked, totals, strict=True)]
-
-    def found_sentences(
-        self, asked: Sequence[AskedDocuments], totals: Sequence[float], look: int | None
-    ) -> list[FoundSentences]:
-        """The sentences of documents that may be read again, and how many of all should be."""
-        return [self._found(question, total, look) for question, total in zip(asked, totals, strict=True)]
+    def phrases(
+        self, asked: Sequence[AskedDocuments], totals: Sequence[float], top: int | None, look: int | None
+    ) -> list[LikeliestPhrases]:
+        """The likeliest phrases and sentences; a total is the logarithm of the sum over all documents asked."""
+        return [
+            self._phrases(question, total, top, look) for question, total in zip(asked, totals, strict=True)
+        ]
 
     def read_again(
         self, asked: Sequence[AskedDocuments], sentences: "Sequence[Sequence[FoundSentence]]"
@@ -251,20 +260,26 @@ class OpenedShard:
         calibration = self._reader.look_calibration
         return [None if look is None else ReadAgain(look, calibration) for look in looks]
 
-    def _found(self, asked: AskedDocuments, total: float, look: int | None) -> FoundSentences:
-        count = min(self._reader.look_of(look) + _MORE_OF_ALL, _MOST) if self._reader.look_of(look) else 0
-        scored = self._scored(asked)
-        if not count or scored is None:
-            return FoundSentences(count, [])
-        texts = [document.text for document in scored.documents]
-        found = []
-        for document, of_document in zip(
-            scored.documents, scored.phrases.found_sentences(total, count, texts), strict=True
-        ):
-            for sentence in of_document:
-                place = place_in(document.parts, sentence.phrase_start)
-                found.append(sentence._replace(document=document.name, place=place))
-        return FoundSentences(count, found)
+    def _phrases(
+        self, asked: AskedDocuments, total: float, top: int | None, look: int | None
+    ) -> LikeliestPhrases:
+        look = self._reader.look_of(look)
+        count = min(look + _MORE_OF_ALL, _MOST) if look else 0
+        scored = self._scored_documents(asked)
+        if scored is None:
+            return LikeliestPhrases({}, [], count)
+        documents, texts = scored.documents, [document.text for document in scored.documents]
+        shares = {
+            document.name: share._replace(answers=with_places(share.answers, document.parts))
+            for document, share in zip(documents, scored.phrases.shares(total, top, texts), strict=True)
+        }
+        found = scored.phrases.found_sentences(total, count, texts) if count else [[] for _ in documents]
+        sentences = [
+            sentence._replace(document=document.name, place=place_in(document.parts, sentence.phrase_start))
+            for document, of_document in zip(documents, found, strict=True)
+            for sentence in of_document
+        ]
+        return LikeliestPhrases(shares, sentences, count)
 
     def _sentences(self, query: str, document: OpenDocument, passages: bool) -> BestSentences:
         title, text = document.entry.title, document.text
@@ -282,35 +297,36 @@ class OpenedShard:
         )
 
     def _scores(self, asked: AskedDocuments) -> PhraseScores:
-        scored = self._scored(asked)
+        scored = self._scored_documents(asked)
         if scored is None:
             return PhraseScores({}, 0.0, None)
         names = [document.name for document in scored.documents]
         log_sums = dict(zip(names, scored.phrases.log_sums(), strict=True))
         return PhraseScores(log_sums, scored.phrases.query.null, scored.phrases.calibration)
 
-    def _shares(self, asked: AskedDocuments, total: float, top: int | None) -> "dict[str, Shares]":
-        scored = self._scored(asked)
-        if scored is None:
-            return {}
-        shares = scored.phrases.shares(total, top, [document.text for document in scored.documents])
-        return {
-            document.name: share._replace(answers=with_places(share.answers, document.parts))
-            for document, share in zip(scored.documents, shares, strict=True)
-        }
-
-    def _scored(self, asked: AskedDocuments) -> _ScoredDocuments | None:
+    def _scored_documents(self, asked: AskedDocuments) -> _ScoredDocuments | None:
         documents = self._opened(asked.biases)
-        if not documents:
-            return None
         biases = [asked.biases[document.name] for document in documents]
-        key = (asked.question, *biases)
-        scored = self._recent.get(key, documents)
-        if scored is None:
-            memories = [document.memory for document in documents]
-            scored = _ScoredDocuments(documents, self._reader.scored(memories, asked.question, biases))
-            self._recent.put(key, scored)
-        return scored
+        return self._recent.scored(self._reader, asked.question, documents, biases) if documents else None
+
+    def _known_words(self, words: Sequence[str], *, if_many: bool = True) -> set[str]:
+        """Those words that a document has.
+
+        A text says so; if it is not kept, one sentence has all pieces of the word. `if_many`: whether a document has it
+        if so many documents hold the pieces that not all are looked at.
+        """
+        pieces = [np.unique(ids) for ids, _ in self._reader.tokenizer.read_sentences(words)]
+        holding = self._index.holding(self._now, pieces, _LOOKED_AT + 1)
+        found = set()
+        for word, ids, names in zip(words, pieces, holding, strict=True):
+            if not names:
+                continue
+            check_stopped()
+            is_many = if_many and len(names) > _LOOKED_AT
+            looked_at = self._opened(names[:_LOOKED_AT])
+            if len(ids) == 1 or is_many or any(says_word(document, word, ids) for document in looked_at):
+                found.add(word)
+        return found
 
     def _opened(self, names: Iterable[str]) -> list[OpenDocument]:
         """Those documents that are here, and not damaged."""

@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 
-from attar.cluster.calls import LocalShard, ShardLostError
-from attar.cluster.sharded import ShardedLibrary
+from attar.cluster.sharded import LocalShard, ShardedLibrary, ShardLostError
 from attar.cluster.shards import refit_shards, shard_of, shard_paths, split
 from attar.errors import NameTakenError, OptionError, UnavailableError, UnknownDocumentError
 from attar.library.drafts import Draft

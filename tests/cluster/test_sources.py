@@ -3,14 +3,7 @@
 import fsspec
 import pytest
 
-from attar.cluster.sources import (
-    _groups,
-    find_sources,
-    from_table,
-    read_documents,
-    to_table,
-)
-from attar.documents.sources import SourceFile
+from attar.cluster.sources import find_sources, from_table, read_documents, to_table
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft
 
@@ -60,13 +53,6 @@ def test_a_file_url_is_a_path(tmp_path):
 def test_a_url_that_cannot_be_read_is_one_line(url, message):
     with pytest.raises(FormatError, match=f"{url}.*{message}"):
         find_sources([url])
-
-
-def test_a_task_reads_many_small_files_or_one_large_one(tmp_path):
-    sizes = [10] * 130 + [2**21, 2**21, 5]
-    files = [SourceFile(tmp_path / str(at), "", "", size) for at, size in enumerate(sizes)]
-    assert [len(group) for group in _groups(files)] == [64, 64, 3, 1, 1]
-    assert [file for group in _groups(files) for file in group] == files
 
 
 def test_documents_and_errors_pass_through_a_block():

@@ -1,6 +1,8 @@
-"""Documents are added once, in batches, reported when they are on disk, and merged."""
+"""Documents are added once, in batches, reported when they are on disk, and merged.
 
-import lmdb
+On a GPU they are read ahead of the writer: what may differ there is tested in both ways.
+"""
+
 import pytest
 
 from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
@@ -9,6 +11,22 @@ from attar.library.library import Library
 from attar.reader.folders import LibraryReader
 from attar.results import Change
 from attar.store.store import Store
+
+from .conftest import damage
+
+
+@pytest.fixture
+def ahead(folder, reader, monkeypatch):
+    """A library that reads as on a GPU, two documents at a time."""
+    monkeypatch.setattr("attar.library.library._BATCH_ON_GPU", 2)
+    with Library(folder, reader) as library:
+        library.device = "as on a GPU"
+        yield library
+
+
+@pytest.fixture(params=["library", "ahead"])
+def either(request):
+    return request.getfixturevalue(request.param)
 
 
 def kinds(changes):
@@ -27,10 +45,23 @@ def test_a_documents_memory_is_what_the_reader_reads(library, reader, texts):
     assert change == Change("emma", "added", memory.tokens, document.bytes)
 
 
-def test_a_batch_gives_the_memories_of_single_documents(library, reader, texts):
-    assert kinds(library.add_many(named(texts), batch_size=4)) == ["added"] * len(texts)
+def test_a_batch_gives_the_memories_of_single_documents(either, reader, texts):
+    assert kinds(either.add_many(named(texts), batch_size=4)) == ["added"] * len(texts)
     for name, text in named(texts):
-        assert library.memory(name) == reader.read(text)
+        assert either.memory(name) == reader.read(text)
+    assert len(either.search("Ann")) == len(texts)
+
+
+def test_only_what_is_new_is_read(either, reader, texts, monkeypatch):
+    either.add_many(named(texts[:3]))
+    read, read_many = [], type(reader).read_many
+    monkeypatch.setattr(
+        type(reader),
+        "read_many",
+        lambda self, texts, **given: read.extend(texts) or read_many(self, texts, **given),
+    )
+    assert kinds(either.add_many(named(texts[:5]))) == ["unchanged"] * 3 + ["added"] * 2
+    assert read == texts[3:5]
 
 
 def test_adding_the_same_text_again_changes_nothing_and_reads_nothing(library, texts, monkeypatch):
@@ -59,23 +90,31 @@ def test_replacing_a_document_keeps_its_creation_time(library, reader, texts):
     assert library.show("emma").created == created
 
 
-def test_documents_before_a_refused_one_are_added_and_reported(library, texts):
-    library.add("story-2", "Another text.")
-    reported = []
+def test_documents_before_a_refused_one_are_added_and_reported(either, texts):
+    either.add("story-2", "Another text.")
+    reported, refused = [], []
     with pytest.raises(NameTakenError, match="'story-2'"):
-        library.add_many(named(texts), on_change=reported.append)
+        either.add_many(named(texts[:4]), on_change=reported.append)
     assert [each.name for each in reported] == ["story-0", "story-1"]
-    assert [each.name for each in library.documents()] == ["story-0", "story-1", "story-2"]
+    assert [each.name for each in either.documents()] == ["story-0", "story-1", "story-2"]
+    either.add_many(named(texts[:4]), on_refused=refused.append)
+    assert [type(fault) for fault in refused] == [NameTakenError]
+    assert "story-3" in either
 
 
-def test_documents_before_an_error_of_the_source_are_added(library, texts):
+def test_documents_before_an_error_of_the_source_are_added(either, texts):
     def source():
         yield from named(texts[:2])
         raise FormatError.expected("third", "text", "nothing")
 
     with pytest.raises(FormatError, match="third"):
-        library.add_many(source())
-    assert [each.name for each in library.documents()] == ["story-0", "story-1"]
+        either.add_many(source())
+    assert [each.name for each in either.documents()] == ["story-0", "story-1"]
+
+
+def test_without_documents_no_reader_is_loaded(folder):
+    with Library(folder, device="cuda") as library:
+        assert library.add_many([]) == []
 
 
 def test_a_document_is_on_disk_when_it_is_reported(library, folder, texts):
@@ -131,18 +170,17 @@ def test_a_document_that_another_process_adds_meanwhile_is_unchanged(
     assert library.add("emma", texts[0]).change == "unchanged"
 
 
-def test_adding_a_damaged_document_again_repairs_it(library, folder, reader, texts):
-    library.add("emma", texts[0])
+@pytest.mark.parametrize("device", [None, "as on a GPU"])
+def test_adding_a_damaged_document_again_repairs_it(library, folder, reader, texts, device):
+    library.add_many(named(texts[:2]))
     library.close()
-    with lmdb.open(str(folder)) as environment, environment.begin(write=True) as transaction:
-        value = bytearray(transaction.get(b"memma"))
-        value[-1] ^= 1
-        transaction.put(b"memma", bytes(value))
+    damage(folder, b"mstory-1")
     with Library(folder, reader) as again:
-        with pytest.raises(FormatError, match="its checksum is wrong"):
-            again.ask("emma", "Who left?")
-        again.add("emma", texts[0])
-        assert again.memory("emma") == reader.read(texts[0])
+        again.device = device
+        with pytest.raises(FormatError, match="memory of 'story-1' is damaged"):
+            again.ask("story-1", "Who left?")
+        assert kinds(again.add_many(named(texts[:2]))) == ["unchanged", "replaced"]
+        assert again.memory("story-1") == reader.read(texts[1])
         assert list(again.store.check()) == []
 
 

@@ -52,9 +52,6 @@ def test_passages_hold_the_best_sentences_and_what_stands_around_them(library):
         text = TEXTS[hit.document]
         assert [text[passage.start : passage.end] for passage in hit.passages] == [text]  # all are short
         assert all(sentence.text in hit.passages[0].text for sentence in hit.sentences)
-
-
-def test_without_being_asked_for_there_are_no_passages(library):
     assert not any(hit.passages for hit in library.search("mining salt"))
 
 

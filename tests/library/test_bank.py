@@ -14,7 +14,14 @@ from tests.reader.test_second_look import parts_with_look
 from tests.reader.texts import ODD, SHORT, everyday, story
 
 UNSTORED = ("lone surrogates", "spaces", "empty")
-QUESTIONS = ["Who met Bob in Bath?", "Hi, when was it?", "", "What was in the house of Lee? " * 20, "Bob"]
+QUESTIONS = [
+    "Who met Bob in Bath?",
+    "Hi, when was it?",
+    "Did Ann meet Bob?",
+    "",
+    "What was in the house of Lee? " * 20,
+    "Bob",
+]
 
 
 def same(ours, theirs, tolerance=1e-4):
@@ -51,8 +58,8 @@ def test_answers_are_those_of_the_library(filled):
     bank = DocumentBank(filled, "cpu")
     assert len(bank) == len(filled)
     names = [document.name for document in filled.documents()]
-    about = [name for name in names for _ in QUESTIONS[:2]]
-    asked = QUESTIONS[:2] * len(names)
+    about = [name for name in names for _ in QUESTIONS[:3]]
+    asked = QUESTIONS[:3] * len(names)
     for ours, theirs in zip(bank.ask_many(about, asked), filled.ask_many(about, asked), strict=True):
         same(ours, theirs)
 

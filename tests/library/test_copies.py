@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.library.copies import distinct_sentences, merged_answers
+from attar.library.asking import distinct_sentences, merged_answers
 from attar.library.library import Library
 from attar.reader.second_look import FoundSentence
 from attar.results import ABSENT, Answer, OtherPlace

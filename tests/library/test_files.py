@@ -6,7 +6,6 @@ import lzma
 import pytest
 
 from attar.documents.sources import find_files
-from attar.errors import FormatError
 from attar.library.drafts import add_files, read_files
 from attar.library.library import Library
 from attar.store.records import Origin
@@ -39,21 +38,16 @@ def test_a_draft_has_the_file_the_title_the_date_and_the_parts_of_its_document(t
     assert draft.origin == Origin(str(tmp_path / "notes.md"), "2026-03-04", ((0, "One"),))
 
 
-BAD = {
-    "empty": (b"", "is empty"),
-    "blank": (b" \n ", "is blank"),
-    "binary": (b"GIF\0\0", "is not a text but binary data"),
-    "bytes": (bytes(range(256)), "is not a text but binary data"),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_a_file_that_is_not_text_is_refused_in_one_line_that_names_it(tmp_path, kind):
-    data, came = BAD[kind]
-    (tmp_path / "bad.txt").write_bytes(data)
-    with pytest.raises(FormatError, match=rf"bad.txt {came}") as fault:
-        names([tmp_path / "bad.txt"])
-    assert "\n" not in str(fault.value)
+def test_a_document_whose_file_was_read_in_part_says_so_wherever_it_is_shown(library):
+    missing = "a part of its headers"
+    mail = b"From: a@b\n" + b"To: b@c\n" * 5_000 + b"\nAnn left the house.\n"
+    (change,) = library.add_file(mail, "mail.eml")
+    (listed,) = library.documents()
+    appended = library.append("mail.eml", "Bob came.")
+    for shown in (change, listed, library.show("mail.eml"), appended):
+        assert shown.incomplete == missing
+    library.add("note", "Bob came.")
+    assert library.merge("both", ["note", "mail.eml"]).incomplete == f"mail.eml: {missing}"
 
 
 def test_bad_files_can_be_skipped(folder):

@@ -92,17 +92,12 @@ def test_appending_a_blank_text_is_refused(library, texts):
         library.append("emma", "\n")
 
 
-def test_remove_takes_several_names(library, texts):
+def test_several_documents_are_removed_or_none(library, texts):
     library.add_many(zip("abc", texts, strict=False))
+    with pytest.raises(UnknownDocumentError, match="'d'"):
+        library.remove("a", "d")
     library.remove("a", "c", "a")
     assert [each.name for each in library.documents()] == ["b"]
-
-
-def test_remove_is_atomic(library, texts):
-    library.add("a", texts[0])
-    with pytest.raises(UnknownDocumentError, match="'b'"):
-        library.remove("a", "b")
-    assert "a" in library
 
 
 def test_a_reader_that_is_not_the_stores_is_refused(library, folder, make_reader, texts):

@@ -3,8 +3,8 @@
 import pytest
 
 from attar.errors import FormatError, OptionError
-from attar.library.asking import list_answers
-from attar.library.copies import distinct_places, grouped
+from attar.library.asking import grouped, list_answers
+from attar.library.documents import distinct_places
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
 from attar.reader.reader import Reader

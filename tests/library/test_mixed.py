@@ -32,34 +32,25 @@ def library(tmp_path_factory):
         yield library
 
 
-@pytest.fixture(scope="module")
-def story():
-    return "\n\n".join(
-        f"CHAPTER {number}\n\n{story.text}" for number, story in enumerate(tell_stories(7, 40), 1)
-    )
-
-
 def best(library, question):
     return next(answer for answer in library.ask_all(question) if not answer.absent)
 
 
-def test_a_long_story_changes_no_answer_of_the_letters(library, story):
+STORY = "\n\n".join(
+    f"CHAPTER {number}\n\n{story.text}" for number, story in enumerate(tell_stories(7, 40), 1)
+)
+SMALL = {"tea": "Tea was first drunk in China.", "salt": "Salt is mined.", "note": "Buy milk and bread."}
+
+
+@pytest.mark.parametrize("others", [{"story": STORY}, SMALL], ids=["a long story", "a few small files"])
+def test_other_documents_change_no_answer_of_the_letters(library, others):
     before = {question: best(library, question) for question in QUESTIONS}
-    library.add("story", story)
+    library.add_many(others.items())
     after = {question: best(library, question) for question in QUESTIONS}
-    library.remove("story")
-    assert {question: answer.document for question, answer in before.items()} == QUESTIONS
+    library.remove(*others)
     assert [answer.text for answer in after.values()] == [answer.text for answer in before.values()]
-    assert {question: answer.document for question, answer in after.items()} == QUESTIONS
-
-
-def test_a_few_small_files_more_change_no_answer(library):
-    before = {question: best(library, question).text for question in QUESTIONS}
-    small = {"tea": "Tea was first drunk in China.", "salt": "Salt is mined.", "note": "Buy milk and bread."}
-    library.add_many(small.items())
-    after = {question: best(library, question).text for question in QUESTIONS}
-    library.remove(*small)
-    assert after == before
+    for answers in (before, after):
+        assert {question: answer.document for question, answer in answers.items()} == QUESTIONS
 
 
 def test_a_long_story_still_answers_what_only_it_says(library):

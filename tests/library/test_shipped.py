@@ -1,7 +1,5 @@
 """The readers of the package on a letter: real questions, quotes, and stores that choose their reader."""
 
-from pathlib import Path
-
 import pytest
 
 from attar.library.library import Library
@@ -25,8 +23,6 @@ since 1998.
 Your loving sister,
 Clara"""
 SECOND = "The bus to Porto was late. Edmund waited for us at the station with a basket of oranges."
-EVERYDAY = Path(__file__).parents[2] / "benchmarks" / "questions" / "everyday.json"
-COMPAT = Path(__file__).parents[1] / "compat" / "v0_1_0"
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +113,3 @@ def test_an_appended_text_is_quoted_at_its_place(library):
     assert best.quote == "Edmund waited for us at the station with a basket of oranges."
     assert text[best.start : best.end] == best.text
     assert library.ask("letter", "Who owns the hotel?")[0].text == "Teresa Almeida"
-
-
-TITLES = ["Dr.", "Mr.", "Mrs.", "Ms.", "Miss", "Prof.", "Sir", "Captain", "Professor"]
-TITLES += ["Lady", "Rev.", "Judge", "Doctor"]

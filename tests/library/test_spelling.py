@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.library import asking
+from attar.library import finding
 from attar.library.library import Library
 from attar.reader.reader import Reader
 
@@ -31,7 +31,7 @@ def library(tmp_path_factory):
 def spellings(library, *texts):
     """What is looked for in addition to the words of each text."""
     with library.opened() as shard:
-        return asking._other_spellings(shard.alone, texts, shard.alone(lambda one: one.corpora(texts)))
+        return finding._other_spellings(shard.alone, texts, shard.alone(lambda one: one.corpora(texts)))
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_only_words_that_a_text_has_are_taken_for_neighbours(library):
 def test_the_ranking_of_ordinary_queries_is_the_same_bit_for_bit(library, monkeypatch):
     queries = ["Who keeps the keys of the shed?", "mining salt", "When was the heating repaired?"]
     with library.opened() as shard:
-        before = asking.find_candidates(shard.alone, queries, 9)
+        before = finding.find_candidates(shard.alone, queries, 9)
         monkeypatch.setattr(
-            asking, "_other_spellings", lambda each_shard, texts, corpora: [[] for _ in texts]
+            finding, "_other_spellings", lambda each_shard, texts, corpora: [[] for _ in texts]
         )
-        assert asking.find_candidates(shard.alone, queries, 9) == before
+        assert finding.find_candidates(shard.alone, queries, 9) == before
 
 
 def test_a_word_that_another_shard_has_is_known(library, tmp_path):
@@ -97,7 +97,9 @@ def test_a_word_that_another_shard_has_is_known(library, tmp_path):
             return [step(one), step(two)]
 
         texts = ["Who cooks ramen?", "Who is Raamn?"]
-        assert asking._other_spellings(each_shard, texts, each_shard(lambda shard: shard.corpora(texts))) == [
+        assert finding._other_spellings(
+            each_shard, texts, each_shard(lambda shard: shard.corpora(texts))
+        ) == [
             [],
             ["raman"],
         ]

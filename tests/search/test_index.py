@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.library.asking import find_candidates
+from attar.library.finding import find_candidates
 from attar.library.library import Library
 from attar.search import scan
 from benchmarks.search import fill_library

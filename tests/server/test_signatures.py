@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from attar.library.asking import find_candidates
+from attar.library.finding import find_candidates
 from attar.library.library import Library
 from attar.search.signatures import Signer
 from attar.store.signatures import forget_signatures
