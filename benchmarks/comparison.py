@@ -10,7 +10,6 @@ from typing import Literal
 
 import msgspec
 import typer
-from rich.console import Console
 from torch import Tensor
 
 from attar.cli.output import print_json, progress_bar
@@ -20,9 +19,8 @@ from attar.paper.timing import (
     Machine,
     Timer,
     WrongResultError,
+    aligned_table,
     check,
-    print_plain,
-    print_table,
     quantity,
 )
 
@@ -211,17 +209,17 @@ def run_cases(
     if json:
         print_json(report)
     else:
-        print_report(report, Console())
+        print_report(report)
     if any(row.verdict in ("wrong", "failed") for row in rows):
         raise typer.Exit(1)
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: Report) -> None:
     """Print the machine, the table and the notes."""
-    print_plain(console, f"{report.machine}\n")
-    print_table(console, _COLUMNS, [row.cells() for row in report.rows])
+    print(f"{report.machine}\n")
+    print(aligned_table(_COLUMNS, [row.cells() for row in report.rows]))
     notes = [f"{row.what}: {row.note}" for row in report.rows if row.note] + report.notes
-    print_plain(console, "".join(f"\n- {note}" for note in notes))
+    print("".join(f"\n- {note}" for note in notes))
 
 
 def sampled(tensor: Tensor, count: int = 8) -> Tensor:

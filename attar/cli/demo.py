@@ -13,7 +13,7 @@ from rich.console import Console
 
 from attar import ops
 from attar.library.library import Library
-from attar.paper.timing import Contender, Effort, Timer, print_plain, print_table, quantity, relative_error
+from attar.paper.timing import Contender, Effort, Timer, aligned_table, quantity, relative_error
 
 SIZE = 100  # the hidden size in the paper
 QUESTIONS_PER_DOCUMENT = 4  # about as many as in the CNN set
@@ -84,11 +84,10 @@ def run_demo(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -
     with tempfile.TemporaryDirectory() as folder, Library(Path(folder) / "papers") as library:
         show_library(console, library)
     console.print("\n[bold]What a question costs[/bold]\n")
-    show_cost(console, lengths, effort)
+    show_cost(lengths, effort)
     # As it can be typed: after `make demo` the shell does not know `attar`.
     attar = "attar" if shutil.which("attar") else sys.argv[0]
-    print_plain(
-        console,
+    print(
         f"\nYour own texts:  {attar} add library FILE-OR-FOLDER…"
         f"\nAsk them:        {attar} ask library 'Who …?'"
         f"\nIn a browser:    {attar} serve library, then http://127.0.0.1:8000",
@@ -105,54 +104,51 @@ def show_library(console: Console, library: Library) -> None:
         added = library.add(name, text)
         seconds = perf_counter() - began
         rows.append([name, str(added.tokens), quantity(added.bytes, "B"), quantity(seconds, "s")])
-    print_table(console, ["document", "tokens", "memory", "read and saved in"], rows)
+    print(aligned_table(["document", "tokens", "memory", "read and saved in"], rows))
     console.print(
         "\n[bold]Questions are answered from the memories; the texts are kept to quote from[/bold]\n"
     )
     for name, questions in QUESTIONS.items():
-        _ask(console, library, name, questions)
+        _ask(library, name, questions)
     library.append("minutes", ADDED)
     console.print("\n[bold]The minutes continue: two sentences appended[/bold]\n")
-    _ask(console, library, "minutes", QUESTIONS_AFTER)
+    _ask(library, "minutes", QUESTIONS_AFTER)
     library.merge("both", list(TEXTS))
     console.print("\n[bold]Memories can be added: both texts in one[/bold]\n")
-    _ask(console, library, "both", QUESTIONS_TO_BOTH)
+    _ask(library, "both", QUESTIONS_TO_BOTH)
     library.remove("letter")
     left = ", ".join(document.name for document in library.documents())
-    print_plain(console, f"\nRemoved letter; left are {left}.")
-    print_plain(console, "docs/results.md says how often the reader is right on real questions.")
+    print(f"\nRemoved letter; left are {left}.")
+    print("docs/results.md says how often the reader is right on real questions.")
 
 
-def _ask(console: Console, library: Library, name: str, questions: Iterable[str]) -> None:
+def _ask(library: Library, name: str, questions: Iterable[str]) -> None:
     """Print the best answer to each question with its quote, and the time it took."""
     for question in questions:
         began = perf_counter()
         (answer,) = library.ask(name, question, top=1)
         seconds = perf_counter() - began
         text = "not in this text" if answer.absent else answer.text
-        print_plain(
-            console,
+        print(
             f"{name}: {question}  {text}  ({answer.certainty} {answer.probability:.0%}, {quantity(seconds, 's')})",
         )
         if answer.quote:
-            print_plain(console, f"    “{' '.join(answer.quote.split())}”")
+            print(f"    “{' '.join(answer.quote.split())}”")
 
 
-def show_cost(console: Console, lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
+def show_cost(lengths: tuple[int, ...] = LENGTHS, effort: Effort | None = None) -> None:
     """Print what a question costs as the document grows."""
-    print_plain(
-        console,
+    print(
         f"A random document, n states of size k = {SIZE}, becomes a memory C = HᵀH of {SIZE} × {SIZE}.\n"
         f"It gets {QUESTIONS_PER_DOCUMENT} questions, on one thread: softmax reads all of H for each, C q only C.\n",
     )
     torch.manual_seed(0)
     with Console(stderr=True).status("measuring …"):
         measured = [measure_question(n, effort or Effort(budget=0.6)) for n in lengths]
-    print_table(console, COLUMNS, [cells for cells, *_ in measured])
+    print(aligned_table(COLUMNS, [cells for cells, *_ in measured]))
     (_, *first), (_, *last) = measured[0], measured[-1]
     softmax, memory = (after / before for before, after in zip(first, last, strict=True))
-    print_plain(
-        console,
+    print(
         f"\nFrom {lengths[0]:,} to {lengths[-1]:,} tokens a question became {softmax:.0f} times as expensive with "
         f"softmax, and {memory:.1f} times with a memory.\n"
         "Last column: the relative error against the same products in float64.",

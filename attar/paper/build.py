@@ -5,7 +5,6 @@ At the end, a set of made-up stories, for a comparison in minutes.
 
 import json
 import logging
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from attar.documents.sources import SourceDocument, find_files, read_source_file
-from attar.errors import AttarError, FormatError, OptionError, writing_to
+from attar.errors import AttarError, FormatError, writing_to
 from attar.files import AtomicFiles, refuse_existing
 from attar.paper.batches import QuestionDrawer
 from attar.paper.cloze import ClozeDocument, Question, count_names, document_writer
@@ -38,7 +37,6 @@ from attar.progress import Progress, ignore_progress
 from attar.text.sentences import iterate_sentences
 
 ABOUT_FILE = "set.json"
-_RULE = re.compile(r"i\s*%\s*(\d{1,9})\s*==\s*(\d{1,9})")
 
 
 def build_set(
@@ -206,8 +204,8 @@ def _summary(tally: Counter[str]) -> dict[str, Any]:
 
 
 def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[str]]) -> None:
-    for split, rule in (("validation", options.validation), ("test", options.test)):
-        if _share(rule) != 0 and not (split in tallies and tallies[split]["documents"]):
+    for split, share in (("validation", options.validation), ("test", options.test)):
+        if share and not (split in tallies and tallies[split]["documents"]):
             texts = sum(tally["sources"] for tally in tallies.values())
             noun = "text" if texts == 1 else "texts"
             logging.getLogger("attar").warning(
@@ -215,54 +213,25 @@ def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[s
             )
 
 
-def split_documents(names: Sequence[str], validation: str, test: str, seed: int) -> list[str]:
-    """Assign documents to splits by a share (`0.08`), or by a rule on the index (`i%20==0`).
+def split_documents(names: Sequence[str], validation: float, test: float, seed: int) -> list[str]:
+    """Assign shares of the documents to splits.
 
-    Shares are drawn from the sorted names, so that the order and packing of the sources do not matter.
+    They are drawn from the sorted names, so that the order and packing of the sources do not matter.
 
-    >>> split_documents(["a", "b", "c", "d"], "i%2==1", "0.25", seed=0)
-    ['training', 'validation', 'test', 'validation']
+    >>> split_documents(["a", "b", "c", "d"], 0.5, 0.25, seed=0)
+    ['training', 'test', 'validation', 'validation']
     """
-    splits = [""] * len(names)
-    rules = {"validation": validation, "test": test}
-    shares = {split: share for split, rule in rules.items() if (share := _share(rule)) is not None}
-    if sum(shares.values()) >= 1:
-        expected = "shares that leave documents for training"
-        raise OptionError.expected("validation and test", expected, f"{validation} and {test}")
-    for split in rules.keys() - shares.keys():
-        match = _RULE.fullmatch(rules[split].strip())
-        if not match or int(match[2]) >= int(match[1]):
-            expected = "a share such as 0.08, or a rule i%N==R with R below N"
-            raise OptionError.expected(split, expected, repr(rules[split]))
-        for at in range(int(match[2]), len(names), int(match[1])):
-            if splits[at]:  # a leak from one split into another
-                raise OptionError(f"document {names[at]!r} is in both validation and test")
-            splits[at] = split
-    order = sorted((at for at, split in enumerate(splits) if not split), key=lambda at: (names[at], at))
+    splits = [SPLITS[0]] * len(names)
+    order = sorted(range(len(names)), key=lambda at: (names[at], at))
     # Published splits of these corpora are given by the permutation of this older generator.
     drawn = [order[place] for place in np.random.RandomState(seed).permutation(len(order))]
     done = 0
-    for split, share in shares.items():
+    for split, share in (("validation", validation), ("test", test)):
         number = max(round(share * len(names)), 1 if share > 0 and len(drawn) >= 3 else 0)
         for at in drawn[done : done + number]:
             splits[at] = split
         done += number
-    return [split or SPLITS[0] for split in splits]
-
-
-def _share(rule: str) -> float | None:
-    """The share if a rule is one, None for another kind of rule.
-
-    >>> _share("0.08"), _share("i%20==0")
-    (0.08, None)
-    """
-    try:
-        share = float(rule)
-    except ValueError:
-        return None
-    if not 0 <= share < 1:
-        raise OptionError.expected("share of documents", "a number from 0 to below 1", rule)
-    return share
+    return splits
 
 
 # How a fact is told, and how it is asked.

@@ -29,8 +29,8 @@ class BuildOptions:
 
     window: int = option(900, "Approximate number of tokens per document.", min=20)
     questions: int = option(5, "Maximum questions per document in validation and test.", min=1)
-    validation: str = option("0.08", "Validation texts: a share (0.08), or a rule on the position (i%20==0).")
-    test: str = option("0.08", "Test texts: as for --validation.")
+    validation: float = option(0.08, "Share of the texts for validation.", min=0)
+    test: float = option(0.08, "Share of the texts for the test.", min=0)
     seed: int = option(0, "Random seed; the same seed gives the same set.", min=0)
     vocabulary_size: int = option(20_000, "Number of words in the vocabulary.", min=1)
     entities: int = option(
@@ -39,6 +39,9 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.validation + self.test > 1:
+            shares = f"{self.validation} and {self.test}"
+            raise OptionError.expected("validation and test", "shares of at most 1 in all", shares)
 
 
 @dataclass(frozen=True, kw_only=True)

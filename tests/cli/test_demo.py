@@ -1,7 +1,6 @@
 """`attar demo`: a library at work with the default reader, and a table of costs."""
 
 import pytest
-from rich.console import Console
 
 from attar.cli.demo import (
     ADDED,
@@ -27,7 +26,7 @@ def test_softmax_and_a_memory_are_measured_and_the_memory_is_right():
 
 
 def test_a_row_for_every_length(capsys):
-    show_cost(Console(), (10, 2_000), QUICK)
+    show_cost((10, 2_000), QUICK)
     shown = capsys.readouterr().out
     assert "| 10 " in shown
     assert "| 2,000 " in shown
