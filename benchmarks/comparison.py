@@ -14,15 +14,7 @@ from torch import Tensor
 
 from attar.cli.output import print_json, progress_bar
 from attar.errors import OptionError
-from attar.paper.timing import (
-    Contender,
-    Machine,
-    Timer,
-    WrongResultError,
-    aligned_table,
-    check,
-    quantity,
-)
+from attar.paper.timing import Contender, Machine, Timer, WrongResultError, aligned_table, check, quantity
 
 _COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 

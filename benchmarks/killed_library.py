@@ -121,14 +121,7 @@ def sync(folder: Path, start: int, pipe: int, durability: Durability) -> None:
             else:
                 file.write_text(text)
             announce.begin({file.stem: text})
-        command = [
-            "add",
-            str(folder),
-            str(files),
-            "--sync",
-            "--reader",
-            str(reader),
-        ]
+        command = ["add", str(folder), str(files), "--sync", "--reader", str(reader)]
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             make_app("add")(command, standalone_mode=False)
         for announce in announcers:

@@ -97,11 +97,7 @@ MISTAKES = {
         ShapeError,
         ["lengths", "0 to 5", "6"],
     ),
-    "softmax over whole numbers": (
-        lambda: softmax_lookup(F.int(), Q),
-        DtypeError,
-        ["hidden", "torch.int32"],
-    ),
+    "softmax over whole numbers": (lambda: softmax_lookup(F.int(), Q), DtypeError, ["hidden", "torch.int32"]),
 }
 
 
