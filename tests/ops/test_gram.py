@@ -5,7 +5,6 @@ import torch
 
 from attar.ops.gram import encode
 
-BACKENDS = ["torch"]
 LENGTHS = [0, 1, 2, 31, 32, 33, 70]
 SIZES = [1, 2, 3, 5, 16, 17]
 BATCHES = [0, 1, 3]
@@ -35,11 +34,11 @@ def values_and_gradients(inputs, G, backend, lengths=None):
     return memory, *torch.autograd.grad(memory, wanted, G, allow_unused=True, materialize_grads=True)
 
 
-def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
+def assert_agrees(inputs, lengths=None, tolerance=1e-10):
     """Values and gradients equal the reference's in float64."""
     batch, _, k = inputs["f"].shape
     G = torch.randn(batch, k, k, dtype=torch.float64)
-    found = values_and_gradients(inputs, G, backend, lengths)
+    found = values_and_gradients(inputs, G, "torch", lengths)
     expected = values_and_gradients({n: x.double() for n, x in inputs.items()}, G, "reference", lengths)
     for name, x, y in zip(["memory", *inputs], found, expected, strict=True):
         scale = float(y.detach().abs().max()) if y.numel() else 1.0
@@ -48,27 +47,24 @@ def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
         )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_agrees_with_the_reference_at_every_length(backend, use, n):
-    assert_agrees(inputs_for(2, n, 5, use), backend)
+def test_agrees_with_the_reference_at_every_length(use, n):
+    assert_agrees(inputs_for(2, n, 5, use))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("k", SIZES)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_agrees_with_the_reference_at_every_size(backend, k, batch):
-    assert_agrees(inputs_for(batch, 9, k), backend)
+def test_agrees_with_the_reference_at_every_size(k, batch):
+    assert_agrees(inputs_for(batch, 9, k))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
-def test_agrees_with_the_reference_for_lengths_from_none_to_all(backend, use):
-    assert_agrees(inputs_for(5, 12, 4, use), backend, lengths=[0, 12, 1, 11, 5])
+def test_agrees_with_the_reference_for_lengths_from_none_to_all(use):
+    assert_agrees(inputs_for(5, 12, 4, use), lengths=[0, 12, 1, 11, 5])
 
 
-@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("backend", ["reference", "torch"])
 @pytest.mark.parametrize("use", USES)
 def test_padding_does_not_leak(backend, use):
     clean = inputs_for(3, 8, 3, use)
@@ -88,21 +84,19 @@ def test_padding_does_not_leak(backend, use):
             assert (gradient[behind] == 0).all()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_alpha_of_zero_forgets_everything_before_it(backend):
+def test_alpha_of_zero_forgets_everything_before_it():
     inputs = inputs_for(2, 9, 3)
     with torch.no_grad():
         inputs["alpha"][0, 4] = 0
         inputs["alpha"][1, [0, 3, 8]] = 0
-    assert_agrees(inputs, backend)
+    assert_agrees(inputs)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_negative_alpha_is_allowed(backend):
+def test_negative_alpha_is_allowed():
     inputs = inputs_for(2, 9, 3)
     with torch.no_grad():
         inputs["alpha"].abs_().neg_()
-    assert_agrees(inputs, backend)
+    assert_agrees(inputs)
 
 
 VIEWS = {
@@ -114,20 +108,18 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_inputs_may_have_any_strides(backend, view):
+def test_inputs_may_have_any_strides(view):
     plain = {name: x.detach() for name, x in inputs_for(3, 6, 4).items()}
     viewed = {name: VIEWS[view](x) for name, x in plain.items()}
     packed = {name: x.contiguous() for name, x in viewed.items()}
-    torch.testing.assert_close(encode(**viewed, backend=backend), encode(**packed, backend="reference"))
+    torch.testing.assert_close(encode(**viewed), encode(**packed, backend="reference"))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_sums_are_float32_or_float64_for_every_dtype(backend, dtype):
+def test_sums_are_float32_or_float64_for_every_dtype(dtype):
     inputs = {name: x.detach().to(dtype) for name, x in inputs_for(2, 200, 8, "decayed").items()}
-    memory = encode(**inputs, backend=backend)
+    memory = encode(**inputs)
     assert memory.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     expected = encode(**{name: x.double() for name, x in inputs.items()}, backend="reference")
     # The inputs are exact in float64, so all of the error is the sum's own.
@@ -135,28 +127,25 @@ def test_sums_are_float32_or_float64_for_every_dtype(backend, dtype):
     assert (memory - expected).abs().max() <= 20 * eps * expected.abs().max()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_gradients_have_the_dtype_of_the_inputs(backend, dtype):
+def test_gradients_have_the_dtype_of_the_inputs(dtype):
     inputs = inputs_for(2, 20, 4, "everything", dtype)
-    memory = encode(**inputs, backend=backend)
+    memory = encode(**inputs)
     gradients = torch.autograd.grad(memory.square().sum(), list(inputs.values()))
     assert {g.dtype for g in gradients} == {dtype}
-    assert_agrees(inputs, backend, tolerance=2 * torch.finfo(dtype).eps + 2e-6)
+    assert_agrees(inputs, tolerance=2 * torch.finfo(dtype).eps + 2e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_small_values_are_not_lost_in_long_sums(backend):
+def test_small_values_are_not_lost_in_long_sums():
     # In bfloat16 a running sum of ones stops at 256.
-    assert encode(torch.ones(1, 1001, 1, dtype=torch.bfloat16), backend=backend).item() == 1001
+    assert encode(torch.ones(1, 1001, 1, dtype=torch.bfloat16)).item() == 1001
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_autocast_does_not_change_the_sum_from_float32(backend):
+def test_autocast_does_not_change_the_sum_from_float32():
     f = torch.randn(2, 300, 8, requires_grad=True)
     G = torch.randn(2, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
-        memory = encode(f, backend=backend)
+        memory = encode(f)
         (gradient,) = torch.autograd.grad(memory, f, G)
     assert memory.dtype == torch.float32
     torch.testing.assert_close(memory, encode(f))
