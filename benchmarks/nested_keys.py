@@ -19,6 +19,7 @@ from attar.ops import ridge_solution
 from attar.paper.compare import load_pyplot
 from attar.paper.options import RecallOptions, whole_numbers
 from attar.paper.recall import Associator, Sample, draw, estimate, recall_loss, train_network
+from attar.paper.timing import aligned_table
 from benchmarks.command import run_command
 
 CUTS = (8, 16, 32, 64)
@@ -115,14 +116,14 @@ def main(
     options = RecallOptions(seeds=seeds, steps=steps)
     lengths = whole_numbers("lengths", options.lengths)
     found = list(points(options))
-    titles = ["k′", "bytes", "network", *(f"{length} pairs" for length in lengths)]
-    print(f"| {' | '.join(titles)} |\n" + "|---" * len(titles) + "|")
+    rows = []
     for cut in CUTS:
         size = 4 * (cut * max(CUTS) + cut * (cut + 1) // 2)  # C, and half of G, in float32
         for name in dict.fromkeys(point.network for point in found):
             runs = [point for point in found if (point.network, point.cut) == (name, cut)]
             shares = [str(estimate([run.recall[length] for run in runs])) for length in lengths]
-            print(f"| {' | '.join([str(cut), f'{size:,}', name, *shares])} |")
+            rows.append([str(cut), f"{size:,}", name, *shares])
+    print(aligned_table(["k′", "bytes", "network", *(f"{length} pairs" for length in lengths)], rows))
     if figure is not None:
         plot(found, lengths, figure)
 
