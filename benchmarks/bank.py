@@ -12,11 +12,10 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 
 from attar.nn import MemoryAttention
 from attar.ops import MemoryBank
-from attar.paper.timing import Timer, print_plain, print_table, quantity, relative_error, this_machine
+from attar.paper.timing import Timer, aligned_table, quantity, relative_error, this_machine
 from benchmarks.command import run_command
 
 SIZE = 64
@@ -32,11 +31,8 @@ def main(
 ) -> None:
     """Fill a bank by name, save it, open it again, and look up in random documents."""
     torch.manual_seed(0)
-    console = Console()
-    print_plain(console, str(this_machine()))
-    print_plain(
-        console, f"{documents:,} documents, k = d = {SIZE}, prepared ridge, {batch:,} questions per call\n"
-    )
+    print(this_machine())
+    print(f"{documents:,} documents, k = d = {SIZE}, prepared ridge, {batch:,} questions per call\n")
     layer = MemoryAttention(SIZE, mechanism="keyed", ridge=True).to(device)
     with torch.no_grad():
         states = torch.randn(min(DIFFERENT, documents), 128, SIZE, device=device)
@@ -52,7 +48,7 @@ def main(
         "by index",
         "per second",
     ]
-    print_table(console, columns, rows)
+    print(aligned_table(columns, rows))
 
 
 @torch.no_grad()

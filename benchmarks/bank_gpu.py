@@ -1,11 +1,10 @@
 """Rows of `python -m benchmarks.ops_gpu` for the memory bank: bandwidth, and lookups per second."""
 
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,44 +38,27 @@ BANKS = (
 )
 
 
-def bank_cases(
-    timer: Timer, documents: int, *, device: str = "cuda", copied: int = 2**31, tune: bool = False
-) -> list[Case]:
-    """Each bank's share of the copy bandwidth, and lookups per second; a bank is filled once for both.
-
-    With `tune`, lookups per second with other launches of the kernels instead.
-    """
+def bank_cases(timer: Timer, documents: int, *, copied: int = 2**31) -> list[Case]:
+    """Each bank's share of the copy bandwidth, and lookups per second; a bank is filled once for both."""
     cases = []
-    for kind in BANKS[1:3] if tune else BANKS:
+    for kind in BANKS:
         title = f"GPU memory bank, {documents:,} documents, {kind.what}"
-        bank = functools.cache(functools.partial(FilledBank, documents, kind, device))
-        rate = f"{kind.rate / 1e6:.0f} M lookups/s"
-        copying = Case(
-            f"{title}, bytes per second",
-            "copy bandwidth",
-            Goal(0.85),
-            functools.partial(bank_vs_copy, timer, bank, copied),
-        )
-        launches = launches_to_try() if tune else [None]
-        cases += [] if tune else [copying]
+        bank = functools.cache(functools.partial(FilledBank, documents, kind, "cuda"))
         cases += [
             Case(
-                f"{title}, lookups per second{'' if launch is None else f', tune {tuple(launch)}'}",
-                rate,
+                f"{title}, bytes per second",
+                "copy bandwidth",
+                Goal(0.85),
+                functools.partial(bank_vs_copy, timer, bank, copied),
+            ),
+            Case(
+                f"{title}, lookups per second",
+                f"{kind.rate / 1e6:.0f} M lookups/s",
                 Goal(1.0),
-                functools.partial(bank_rate, timer, bank, kind, launch),
-            )
-            for launch in launches
+                functools.partial(bank_rate, timer, bank, kind.rate),
+            ),
         ]
     return cases
-
-
-def launches_to_try() -> list[Any]:
-    """Programs per multiprocessor, memories loaded ahead, and values per warp."""
-    from attar.ops.triton.bank import Launch
-
-    choices = itertools.product((8, 16), (2, 3), (2048, 4096, 8192))
-    return [Launch(132 * programs, ahead, values) for programs, ahead, values in choices]
 
 
 class FilledBank:
@@ -130,12 +112,8 @@ def bank_vs_copy(timer: Timer, made: Callable[[], FilledBank], copied: int) -> C
     return replace(result, note=f"{ours:.2f} TB/s compared with {theirs:.2f} TB/s")
 
 
-def bank_rate(timer: Timer, made: Callable[[], FilledBank], kind: BankKind, launch: Any) -> Comparison:
+def bank_rate(timer: Timer, made: Callable[[], FilledBank], rate: float) -> Comparison:
     """Lookups per second, compared with a fixed rate."""
     filled = made()
-    if launch is not None:
-        from attar.ops.triton import bank as kernels
-
-        kernels.LAUNCHES[kind.dtype.itemsize] = launch
-    result = compare_with_limit(filled.contender(float(len(filled.order))), 1 / kind.rate, timer)
+    result = compare_with_limit(filled.contender(float(len(filled.order))), 1 / rate, timer)
     return replace(result, note=f"{1 / median(result.ours) / 1e6:.0f} M lookups/s")

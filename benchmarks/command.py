@@ -1,4 +1,4 @@
-"""What the commands in this folder share: options, and printing a report."""
+"""What the commands in this folder share: options, and how one is run."""
 
 import sys
 from collections.abc import Callable
@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from attar.errors import AttarError
-from benchmarks.report import Report, print_report, report_json
 
 ReaderFolder = Annotated[
     Path | None, typer.Option("--reader", help="A reader's folder, or the name of a shipped one.")
@@ -26,13 +24,3 @@ def run_command(main: Callable[..., None]) -> None:
     except AttarError as mistake:
         print(mistake, file=sys.stderr)
         sys.exit(2)
-
-
-def show(report: Report, json: bool) -> None:
-    """Print a report; exit with code 1 if a row is wrong or failed."""
-    if json:
-        print(report_json(report))
-    else:
-        print_report(report, Console())
-    if not report.correct:
-        raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Benchmark cases: what is measured, against what, and the ratio to reach.
+"""Benchmark cases: what is measured, against what, and the ratio to reach; and the report of all rows.
 
 Every contender is checked against a float64 reference before it is timed; a wrong result gets no timing.
 """
@@ -9,15 +9,17 @@ from statistics import median, quantiles
 from typing import Literal
 
 import msgspec
+import typer
 from torch import Tensor
 
-from attar.paper.timing import Contender, Timer, WrongResultError, check
+from attar.cli.output import print_json, progress_bar
+from attar.errors import OptionError
+from attar.paper.timing import Contender, Machine, Timer, WrongResultError, aligned_table, check, quantity
 
-Verdict = Literal["met", "missed", "not judged", "alone", "wrong", "failed"]
+_COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True):
     """The ratio to reach: at least `ratio` times faster, or at most `ratio` times the cost.
 
     >>> faster, cheap = Goal(8), Goal(1.2, at_least=False)
@@ -75,14 +77,13 @@ class Case:
     run: Callable[[], Comparison]
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct):
     """One measured row; wrong results have no numbers."""
 
     what: str
     against: str
-    target: float
-    at_least: bool
-    verdict: Verdict
+    goal: Goal
+    verdict: Literal["met", "missed", "not judged", "alone", "wrong", "failed"] = "failed"
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
@@ -91,27 +92,30 @@ class Row(msgspec.Struct, frozen=True):
     unit: str = ""
     note: str = ""
 
-    @property
-    def goal(self) -> Goal:
-        """The ratio to reach."""
-        return Goal(self.target, self.at_least)
+    def cells(self) -> list[str]:
+        """The row of the table."""
+        spread = "–" if self.low is None or self.high is None else f"{self.low:.3g} … {self.high:.3g}"
+        ratio = "–" if self.ratio is None else f"{self.ratio:.3g} ×"
+        ours, theirs = quantity(self.ours, self.unit), quantity(self.theirs, self.unit)
+        judged = self.verdict != "not judged"
+        target, verdict = (str(self.goal), self.verdict) if judged else ("–", "not judged at this size")
+        return [self.what, ours, self.against, theirs, ratio, spread, target, verdict]
 
-    @property
-    def met(self) -> bool | None:
-        """Whether the result is right and reaches the goal; None if it was not judged."""
-        return None if self.verdict == "not judged" else self.verdict == "met"
+
+class Report(msgspec.Struct):
+    """All rows, the machine, and notes, for example on what could not be measured."""
+
+    machine: Machine
+    rows: list[Row]
+    notes: list[str]
 
 
 def compare(
-    ours: Contender,
-    baselines: Sequence[Contender],
-    timer: Timer,
-    fallback: Sequence[Contender] = (),
-    notes: Sequence[str] = (),
+    ours: Contender, baselines: Sequence[Contender], timer: Timer, fallback: Sequence[Contender] = ()
 ) -> Comparison:
     """Compare ours with the fastest baseline that runs and is right; `fallback` is used if there is none."""
     check(ours)
-    notes = list(notes)
+    notes: list[str] = []
     usable = keep_correct(baselines, notes) or keep_correct(fallback, notes)
     own, *others = timer.time([ours, *usable])
     if not usable:
@@ -131,31 +135,6 @@ def compare_with_limit(ours: Contender, limit: float, timer: Timer) -> Compariso
     return Comparison(seconds, [limit] * len(seconds))
 
 
-def measure(case: Case, *, judged: bool = True) -> Row:
-    """The row of a case; errors become rows too, so that one broken case does not stop the others."""
-    goal, change = case.goal, msgspec.structs.replace
-    row = Row(case.what, case.against, goal.ratio, goal.at_least, "failed")
-    try:
-        result = case.run()
-    except WrongResultError as wrong:
-        return change(row, verdict="wrong", note=str(wrong))
-    except Exception as failure:
-        return change(row, note=f"{type(failure).__name__}: {first_line(failure)}")
-    row = change(row, against=result.against or row.against, unit=result.unit, note=result.note)
-    row = change(row, verdict="alone", ours=median(result.ours))
-    if result.theirs is None:
-        return row
-    ratio, low, high = result.ratio(goal)
-    verdict = "met" if goal.reached(ratio) else "missed"
-    row = change(row, theirs=median(result.theirs), ratio=ratio, low=low, high=high)
-    return change(row, verdict=verdict if judged else "not judged")
-
-
-def sampled(tensor: Tensor, count: int = 8) -> Tensor:
-    """About `count` documents spread over a batch: a float64 loop over all of them would not fit."""
-    return tensor[:: max(1, tensor.shape[0] // count)]
-
-
 def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Contender]:
     """The contenders that run and are right; `notes` receives a line about each of the others."""
     correct = []
@@ -166,10 +145,75 @@ def keep_correct(contenders: Sequence[Contender], notes: list[str]) -> list[Cont
         except WrongResultError as wrong:
             notes.append(str(wrong))
         except Exception as refusal:  # other libraries refuse a chip or a shape with errors of any kind
-            notes.append(f"{contender.name} refused: {first_line(refusal)}")
+            notes.append(f"{contender.name} refused: {_first_line(refusal)}")
     return correct
 
 
-def first_line(problem: BaseException) -> str:
-    """The first line of an exception's message, at most 120 characters."""
+def _first_line(problem: BaseException) -> str:
     return (str(problem).strip() or type(problem).__name__).splitlines()[0][:120]
+
+
+def measure(case: Case, *, judged: bool = True) -> Row:
+    """The row of a case; errors become rows too, so that one broken case does not stop the others."""
+    row = Row(case.what, case.against, case.goal)
+    try:
+        result = case.run()
+    except WrongResultError as wrong:
+        row.verdict, row.note = "wrong", str(wrong)
+        return row
+    except Exception as failure:
+        row.note = f"{type(failure).__name__}: {_first_line(failure)}"
+        return row
+    row.against, row.unit, row.note = result.against or case.against, result.unit, result.note
+    row.verdict, row.ours = "alone", median(result.ours)
+    if result.theirs is not None:
+        row.theirs = median(result.theirs)
+        row.ratio, row.low, row.high = result.ratio(case.goal)
+        row.verdict = "met" if case.goal.reached(row.ratio) else "missed"
+        if not judged:
+            row.verdict = "not judged"
+    return row
+
+
+def run_cases(
+    machine: Machine,
+    cases: Sequence[Case],
+    *,
+    only: str | None = None,
+    json: bool = False,
+    quick: bool = False,
+    notes: Sequence[str] = (),
+) -> None:
+    """Measure the cases whose text contains `only` and print them; exit with code 1 if a row is wrong or failed.
+
+    With `quick`, none is compared with its target.
+    """
+    chosen = [c for c in cases if only is None or only.casefold() in f"{c.what} {c.against}".casefold()]
+    if cases and not chosen:
+        names = "; ".join(dict.fromkeys(case.what for case in cases))
+        raise OptionError.expected("--only", "part of a row's name", repr(only), f"rows: {names}")
+    rows = []
+    with progress_bar() as progress:
+        for done, case in enumerate(chosen):
+            progress("measuring", done, len(chosen))
+            rows.append(measure(case, judged=not quick))
+    report = Report(machine, rows, list(notes))
+    if json:
+        print_json(report)
+    else:
+        print_report(report)
+    if any(row.verdict in ("wrong", "failed") for row in rows):
+        raise typer.Exit(1)
+
+
+def print_report(report: Report) -> None:
+    """Print the machine, the table and the notes."""
+    print(f"{report.machine}\n")
+    print(aligned_table(_COLUMNS, [row.cells() for row in report.rows]))
+    notes = [f"{row.what}: {row.note}" for row in report.rows if row.note] + report.notes
+    print("".join(f"\n- {note}" for note in notes))
+
+
+def sampled(tensor: Tensor, count: int = 8) -> Tensor:
+    """About `count` documents spread over a batch: a float64 loop over all of them would not fit."""
+    return tensor[:: max(1, tensor.shape[0] // count)]

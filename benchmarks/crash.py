@@ -20,7 +20,6 @@ import os
 import random
 import select
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -38,6 +37,7 @@ from attar.store.store import Store
 from benchmarks import killed, killed_library, killed_search
 from benchmarks.command import Json, run_command
 from benchmarks.crash_states import Ledger, Watcher, difference, read_texts
+from benchmarks.server import free_port
 
 KINDS = (
     "writer", "observed", "compaction", "import", "reread", "edits", "sync", "shard", "search", "server",
@@ -191,7 +191,7 @@ class Crashes:
     @contextmanager
     def serving(self, kind: str) -> Iterator[tuple[int, int]]:
         """A server beside the processes that are killed, and its port."""
-        port = _free_port()
+        port = free_port()
         server = fork(killed.serve, self.folder / kind, port)
         try:
             yield server, port
@@ -200,7 +200,7 @@ class Crashes:
             os.waitpid(server, 0)
 
     def _kill_server(self) -> None:
-        port = _free_port()
+        port = free_port()
         server = fork(killed.serve, self.folder / "server", port)
         ours, theirs = os.pipe()
         ledger = self.ledgers["server"]
@@ -270,12 +270,6 @@ class Crashes:
         if see is not None and see() != found:
             raise AssertionError("a process that had the store open does not see the change")
         ledger.settle(found | copies)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def main(

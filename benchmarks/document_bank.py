@@ -12,11 +12,10 @@ from typing import Annotated
 
 import torch
 import typer
-from rich.console import Console
 
 from attar.library.bank import DocumentBank
 from attar.library.library import Library
-from attar.paper.timing import print_plain, print_table, this_machine
+from attar.paper.timing import aligned_table, this_machine
 from attar.reader.reader import Reader
 from attar.workers import count_workers
 from benchmarks.command import ReaderFolder, run_command
@@ -35,8 +34,7 @@ def main(
     reader: ReaderFolder = None,
 ) -> None:
     """Fill a bank, and ask it."""
-    console = Console()
-    print_plain(console, str(this_machine()))
+    print(this_machine())
     stories = list(tell_stories(1, 200))
     texts = [story.text for story in stories] if file is None else texts_of(file)
     asked = [f"Who met {story.text.split()[0]} that evening by the river?" for story in stories]
@@ -51,10 +49,8 @@ def main(
             bank = DocumentBank(library, device, workers=workers)
             opened = time.perf_counter() - began
             what = f"{documents:,} documents on {device}: read in {read:.1f} s, opened in {opened:.1f} s, "
-            print_plain(console, f"{what}{bank.nbytes / documents:,.0f} bytes per document there")
-            print_plain(
-                console, f"{batch:,} questions together, {callers} batches at a time, {workers} processes\n"
-            )
+            print(f"{what}{bank.nbytes / documents:,.0f} bytes per document there")
+            print(f"{batch:,} questions together, {callers} batches at a time, {workers} processes\n")
             names = [f"{at * 7919 % documents}" for at in range(batch)]
             questions = [asked[at % len(asked)] for at in range(batch)]
             rows = [
@@ -66,8 +62,8 @@ def main(
             for look in (0, 1, 3) if loaded.parts.config.look else (0,):
                 seconds = answered(bank, names, questions, look, callers, rounds)
                 rows.append([f"answered, look {look}", rate(batch * callers, seconds)])
-            print_table(console, ["", "questions/s"], rows)
-            print_plain(console, agreement(bank, library, names[:200], questions[:200]))
+            print(aligned_table(["", "questions/s"], rows))
+            print(agreement(bank, library, names[:200], questions[:200]))
 
 
 def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds: int) -> float:

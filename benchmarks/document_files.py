@@ -2,7 +2,6 @@
 
 import html
 import io
-import json
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -154,11 +153,6 @@ def tar_of(files: Mapping[str, bytes], compression: str = "") -> bytes:
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
     return buffer.getvalue()
-
-
-def json_lines_of(texts: Mapping[str, str]) -> bytes:
-    """JSON lines with names and texts."""
-    return "\n".join(json.dumps({"id": name, "text": text}) for name, text in texts.items()).encode()
 
 
 def pdf_table_of(

@@ -12,11 +12,10 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
 
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.paper.timing import Machine, print_plain, print_table, quantity, this_machine
+from attar.paper.timing import Machine, aligned_table, quantity, this_machine
 from attar.progress import Progress
 from benchmarks.command import Json, Only, ReaderFolder, run_command
 from benchmarks.load import request_for
@@ -237,11 +236,11 @@ class _Connection:
         self._socket.close()
 
 
-def print_report(report: Report, console: Console) -> None:
+def print_report(report: Report) -> None:
     """Print the machine, the table and the notes."""
-    print_plain(console, f"{report.machine}; {report.seconds:g} s each\n")
-    print_table(console, COLUMNS, [row.cells() for row in report.rows])
-    print_plain(console, "".join(f"\n- {row.what}: {row.note}" for row in report.rows if row.note))
+    print(f"{report.machine}; {report.seconds:g} s each\n")
+    print(aligned_table(COLUMNS, [row.cells() for row in report.rows]))
+    print("".join(f"\n- {row.what}: {row.note}" for row in report.rows if row.note))
 
 
 def main(
@@ -256,7 +255,7 @@ def main(
     if json:
         print(msgspec.json.encode(report).decode())
     else:
-        print_report(report, Console())
+        print_report(report)
     if not all(row.met for row in report.rows):
         raise typer.Exit(1)
 

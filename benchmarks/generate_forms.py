@@ -9,6 +9,7 @@ random; documents that tests and benchmarks ask about are not among these.
 """
 
 import argparse
+import calendar
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -19,21 +20,8 @@ import numpy as np
 
 Random = np.random.Generator
 _FIELDS = Path(__file__).parent / "questions" / "form_fields.txt"
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_MONTHS = list(calendar.month_name)[1:]
+_DAYS = list(calendar.day_name)
 _LETTERS = "ABCDEFGHKLMNPRSTVWX"
 _DRAWN = re.compile(r"\{([^}]*)\}")
 _RANGE = re.compile(r"(\d+)-(\d+)")

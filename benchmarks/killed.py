@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
         # Pages come and go: space is used again all the time.
         other = f"other-{number % 7}"
         change[other] = None if other in store else str(number)
-        announce.change(change, lambda change=change: apply(store, change))  # type: ignore[misc]
+        announce.change(change, partial(apply, store, change))
 
 
 def apply(store: Store, change: Change) -> None:
@@ -128,7 +129,7 @@ def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None
     store = Store.open(folder, durability=durability)
     for number in count(start):
         change = {f"other-{number % 7}": str(number)}
-        announce.change(change, lambda change=change: apply(store, change))  # type: ignore[misc]
+        announce.change(change, partial(apply, store, change))
         store.compact(timeout=1.0)
 
 
@@ -142,7 +143,7 @@ def reread(folder: Path, start: int, pipe: int, durability: Durability) -> None:
         library = Library(folder, own, durability=durability)  # type: ignore[arg-type]
         with library:
             for name in (f"other-{number % 7}", f"more-{number % 11}"):
-                put = lambda name=name: library.add(name, str(number), replace=True)  # noqa: E731, B023
+                put = partial(library.add, name, str(number), replace=True)
                 announce.change({name: str(number)}, put)
             library.reread(other)  # type: ignore[arg-type]
         at = 1 - at
@@ -170,7 +171,7 @@ def import_files(folder: Path, start: int, pipe: int, durability: Durability) ->
     for number in count(start):
         at = number % _IMPORTS
         file = folder.with_name("imports") / f"{at}.parquet"
-        announce.change(_imported(at), lambda file=file: import_store(store, file, replace=True))  # type: ignore[misc]
+        announce.change(_imported(at), partial(import_store, store, file, replace=True))
 
 
 def prepare_server(folder: Path) -> None:
@@ -211,9 +212,8 @@ def request(server: int, port: int, start: int, pipe: int, writer: int, texts: M
             method, path, body, after = "DELETE", "", None, None
         path = f"/v1/documents/{name}{path}"
         as_job = number % 4 == 0 and body is not None
-        answer = lambda m=method, p=path, b=body, j=as_job: _answer(connection, m, p, b, j)  # noqa: E731
         try:
-            announce.change({name: after}, answer)
+            announce.change({name: after}, partial(_answer, connection, method, path, body, as_job))
         except (OSError, http.client.HTTPException):
             return
         known.pop(name, None)

@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -121,14 +122,7 @@ def sync(folder: Path, start: int, pipe: int, durability: Durability) -> None:
             else:
                 file.write_text(text)
             announce.begin({file.stem: text})
-        command = [
-            "add",
-            str(folder),
-            str(files),
-            "--sync",
-            "--reader",
-            str(reader),
-        ]
+        command = ["add", str(folder), str(files), "--sync", "--reader", str(reader)]
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             make_app("add")(command, standalone_mode=False)
         for announce in announcers:
@@ -141,14 +135,13 @@ def shard(folder: Path, start: int, pipe: int, durability: Durability) -> None:
     store = Store.open(folder, durability=durability)
     for number in count(start):
         change: dict[str, str | None] = dict.fromkeys(PAIR, str(number))
-        announce.change(change, lambda change=change: killed.apply(store, change))  # type: ignore[misc]
+        announce.change(change, partial(killed.apply, store, change))
         texts = {str(entry.name): str(store.get(str(entry.name)).text) for entry in store.documents()}
         for name, source, into in (("split", folder, 3), ("joined", folder.with_name("split"), 1)):
             place = folder.with_name(name)
             if place.exists():
-                announce.change({name: None}, lambda place=place: _remove(place))  # type: ignore[misc]
-            make = lambda place=place, source=source, into=into: split(source, place, into)  # noqa: E731
-            announce.change({name: _digest(texts)}, make)
+                announce.change({name: None}, partial(_remove, place))
+            announce.change({name: _digest(texts)}, partial(split, source, place, into))
 
 
 def _remove(folder: Path) -> None:

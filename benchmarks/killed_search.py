@@ -7,6 +7,7 @@ so that what a search shows of it tells which version it saw.
 import json
 import os
 import tempfile
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
         topic = TOPICS[1 + number % 3]
         changes.append({other: None if other in library else text_of(topic, number)})
         for change in changes:
-            announce.change(change, lambda change=change: _apply(library, change))  # type: ignore[misc]
+            announce.change(change, partial(_apply, library, change))
 
 
 def _apply(library: Library, change: Change) -> None:

@@ -39,13 +39,12 @@ def layer_cases(timer: Timer, *, quick: bool = False) -> list[Case]:
         ),
         *(
             Case(
-                f"CPU lookup_along, {name}, {places}, {'forward + backward' if backward else 'forward'}",
+                f"CPU lookup_along, {name}, {places}, forward + backward",
                 "ten plain lines of chunking",
                 Goal(1.2, at_least=False),
-                functools.partial(along_vs_lines, timer, along, decayed=name == "decayed", backward=backward),
+                functools.partial(along_vs_lines, timer, along, decayed=name == "decayed"),
             )
             for name in ("linear", "decayed")
-            for backward in (False, True)
         ),
         Case(
             "CPU lookup_along, gated, {} × {:,} × {}".format(*stream),
@@ -133,7 +132,7 @@ def plain_decayed_lines(k: Tensor, v: Tensor, q: Tensor, alpha: Tensor) -> Tenso
     return ((q * logs.exp()[..., None]) @ torch.stack(before, 1) + ((q @ k.mT) * decays) @ v).flatten(1, 2)
 
 
-def along_vs_lines(timer: Timer, shape: Shape, *, decayed: bool, backward: bool) -> Comparison:
+def along_vs_lines(timer: Timer, shape: Shape, *, decayed: bool) -> Comparison:
     """Our checks and options, and none."""
     inputs = [torch.randn(shape) for _ in range(3)]
     if decayed:
@@ -143,18 +142,17 @@ def along_vs_lines(timer: Timer, shape: Shape, *, decayed: bool, backward: bool)
     def ours(k: Tensor, v: Tensor, q: Tensor, alpha: Tensor | None = None) -> Tensor:
         return lookup_along(k, v, q, alpha=alpha)
 
-    def results(function: Any, tensors: list[Tensor]) -> list[Tensor]:
-        leaves = [x.detach().requires_grad_(backward) for x in tensors]
-        found = function(*leaves)
-        return list(torch.autograd.grad(found.sum(), leaves)) if backward else [found]
+    def gradients(function: Any, tensors: list[Tensor]) -> list[Tensor]:
+        leaves = [x.detach().requires_grad_() for x in tensors]
+        return list(torch.autograd.grad(function(*leaves).sum(), leaves))
 
-    exact = results(ours, [x.double() for x in inputs])
+    exact = gradients(ours, [x.double() for x in inputs])
 
     def error(function: Any) -> float:
-        return max(map(relative_error, results(function, inputs), exact))
+        return max(map(relative_error, gradients(function, inputs), exact))
 
     contenders = [
-        Contender(name, functools.partial(results, f, inputs), functools.partial(error, f), 10 * TOLERANCE)
+        Contender(name, functools.partial(gradients, f, inputs), functools.partial(error, f), 10 * TOLERANCE)
         for name, f in (("attar.ops.lookup_along", ours), ("ten plain lines of chunking", lines))
     ]
     return compare(contenders[0], contenders[1:], timer)

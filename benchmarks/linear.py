@@ -29,10 +29,7 @@ def growths(size: int, whole: int) -> Iterator[tuple[str, str, Growth]]:
             short, long = make(size), make(4 * size)
             for step, work in text_steps(reader).items():
                 yield text, step, growth(partial(work, short), partial(work, long), _MOST)
-            with (
-                library_steps(reader, make(whole)) as once,
-                library_steps(reader, make(4 * whole)) as more,
-            ):
+            with library_steps(reader, make(whole)) as once, library_steps(reader, make(4 * whole)) as more:
                 for step in once:
                     yield text, step, growth(once[step], more[step], _MOST)
     for text, make_file in MARKUP.items():

@@ -13,12 +13,13 @@ from typing import Annotated, Any, NamedTuple
 import torch
 import typer
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from attar.ops import ridge_solution
 from attar.paper.compare import load_pyplot
 from attar.paper.options import RecallOptions, whole_numbers
-from attar.paper.recall import STEP_PAIRS, Associator, draw, estimate
+from attar.paper.recall import Associator, Sample, draw, estimate, recall_loss, train_network
+from attar.paper.timing import aligned_table
 from benchmarks.command import run_command
 
 CUTS = (8, 16, 32, 64)
@@ -50,21 +51,12 @@ def trained(options: RecallOptions, cuts: Sequence[int], seed: int) -> Associato
     torch.manual_seed(seed)
     network = Associator("keyed-ridge", max(CUTS), options.vocabulary)
     rng = torch.Generator().manual_seed(seed + 1)
-    lengths = whole_numbers("lengths", options.lengths)
-    optimizer = torch.optim.Adam(network.parameters(), options.lr)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps + 1)
-    for step in range(options.steps):
-        length = lengths[step % len(lengths)]
-        sample = draw(options, max(4, STEP_PAIRS // length), length, rng)
-        memories, loss = sample.read(network), torch.zeros(())
-        for cut in cuts:
-            scores = recall_cut(network, memories, sample.keys, cut)
-            loss = loss + nn.functional.cross_entropy(scores.flatten(0, 1), sample.values.flatten())
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+
+    def loss_of(sample: Sample, memories: Any) -> Tensor:
+        losses = [recall_loss(recall_cut(network, memories, sample.keys, cut), sample.values) for cut in cuts]
+        return torch.stack(losses).sum()
+
+    train_network(network, options, rng, loss_of)
     return network
 
 
@@ -124,14 +116,14 @@ def main(
     options = RecallOptions(seeds=seeds, steps=steps)
     lengths = whole_numbers("lengths", options.lengths)
     found = list(points(options))
-    titles = ["k′", "bytes", "network", *(f"{length} pairs" for length in lengths)]
-    print(f"| {' | '.join(titles)} |\n" + "|---" * len(titles) + "|")
+    rows = []
     for cut in CUTS:
         size = 4 * (cut * max(CUTS) + cut * (cut + 1) // 2)  # C, and half of G, in float32
         for name in dict.fromkeys(point.network for point in found):
             runs = [point for point in found if (point.network, point.cut) == (name, cut)]
             shares = [str(estimate([run.recall[length] for run in runs])) for length in lengths]
-            print(f"| {' | '.join([str(cut), f'{size:,}', name, *shares])} |")
+            rows.append([str(cut), f"{size:,}", name, *shares])
+    print(aligned_table(["k′", "bytes", "network", *(f"{length} pairs" for length in lengths)], rows))
     if figure is not None:
         plot(found, lengths, figure)
 

@@ -11,36 +11,17 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.cli.output import progress_bar
 from attar.paper import table1 as baselines
 from attar.paper.table1 import Floats
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
-from attar.progress import Progress, ignore_progress
-from benchmarks.command import Json, Only, Quick, run_command, show
-from benchmarks.comparison import Case, Comparison, Goal, compare, sampled
+from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
 from benchmarks.layers import layer_cases
-from benchmarks.report import Report, run_cases
 
 TOLERANCE = tolerance_for(torch.float32)
-BATCH = 64  # documents per call
 GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an H200
 
 Shape = tuple[int, int, int]
-
-
-def measure_ops(
-    *, quick: bool = False, only: str | None = None, progress: Progress = ignore_progress
-) -> Report:
-    """Measure every row; `quick` takes tiny sizes, which are not judged."""
-    machine = this_machine()  # before the first row adds to its load
-    torch.manual_seed(0)
-    notes = machine.busy_notes(
-        "do not trust rows that use several threads, since threads wait for each other."
-    )
-    if machine.gpu:
-        notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
-    cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
-    return run_cases(machine, cases, only, progress, notes, judged=not quick)
 
 
 def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
@@ -70,12 +51,6 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
             Goal(3),
             lambda: scan_vs_loop(all_threads, scanned),
         ),
-        Case(
-            f"{lookup}, {BATCH} documents per call",
-            f"{softmax.format(short)}, as many per call",
-            Goal(short / 100),
-            lambda: many_lookups_vs_softmax(one, short, held),
-        ),
         *layer_cases(Timer(effort, "cpu", threads=1), quick=quick),
     ]
 
@@ -87,7 +62,7 @@ def lookup_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparis
     passed through the cache.
     """
     hidden, packed, exact = _documents(n, k, held)
-    query = _queries(1, k)[0]
+    query = np.random.default_rng(2).standard_normal(k, dtype=np.float32)
     expected = torch.einsum("nij,j->ni", exact, torch.from_numpy(query).double())
     out = np.empty(k, dtype=np.float32)
 
@@ -132,52 +107,6 @@ def _softmaxes(hidden: Floats, query: Floats) -> list[Contender]:
     ]
 
 
-def many_lookups_vs_softmax(timer: Timer, n: int, held: int, k: int = 100) -> Comparison:
-    """Many queries per call, each to its own document; memory access as in `lookup_vs_softmax`."""
-    hidden, packed, exact = _documents(n, k, held)
-    many = min(BATCH, len(hidden), len(exact))
-    queries = _queries(many, k)
-    out, asked = np.empty_like(queries), torch.from_numpy(queries)
-    tensors, first = torch.from_numpy(hidden), np.arange(many)
-
-    def contender(name: str, lookup: Callable[[Any], Any], groups: list[Any], expected: Tensor) -> Contender:
-        walk = shuffled_forever(groups)
-
-        def error() -> float:
-            return relative_error(torch.as_tensor(lookup(first)), expected)
-
-        return Contender(name, lambda: lookup(next(walk)), error, TOLERANCE)
-
-    def one_by_one(places: Any) -> Floats:
-        return np.stack([baselines.softmax_numpy(hidden[i], q) for i, q in zip(places, queries, strict=True)])
-
-    def at_once(places: Any) -> Tensor:
-        rows = tensors[places[0] : places[0] + many][:, None]
-        sdpa = torch.nn.functional.scaled_dot_product_attention
-        return sdpa(asked[:, None, None], rows, rows, scale=1.0)[:, 0, 0]
-
-    readouts = torch.einsum("nij,nj->ni", exact[:many], asked.double())
-    softmax = torch.stack(
-        [baselines.softmax_torch(*pair) for pair in zip(tensors[:many].double(), asked.double(), strict=True)]
-    )
-    # Fused attention takes documents that are adjacent in memory; the others take any.
-    adjacent = [range(at, at + many) for at in range(0, len(hidden) - many + 1, many)]
-    title = f"softmax over H, n = {n:,}, {many} documents per call"
-    return compare(
-        contender(
-            "attar.ops.packed_lookup",
-            lambda places: ops.packed_lookup(packed, queries, places, out),
-            random_groups(len(packed), many),
-            readouts,
-        ),
-        [
-            contender(f"{title} (numpy)", one_by_one, random_groups(len(hidden), many), softmax),
-            contender(f"{title} (SDPA)", at_once, adjacent, softmax),
-        ],
-        timer,
-    )
-
-
 def _documents(n: int, k: int, held: int) -> tuple[Floats, Floats, Tensor]:
     """States and packed memories, `held` bytes of each, and the first memories in full and in float64.
 
@@ -189,16 +118,6 @@ def _documents(n: int, k: int, held: int) -> tuple[Floats, Floats, Tensor]:
     packed = ops.pack(ops.encode(some)).numpy()
     count = max(2, held // packed[0].nbytes)
     return hidden, np.resize(packed, (count, packed.shape[1])), ops.encode(some.double())
-
-
-def _queries(count: int, k: int) -> Floats:
-    return np.random.default_rng(2).standard_normal((count, k), dtype=np.float32)
-
-
-def random_groups(count: int, size: int) -> list[Any]:
-    """The numbers 0 to count - 1 in random order in groups of `size`; an incomplete last group is left out."""
-    order = np.random.default_rng(1).permutation(count)
-    return list(order[: count // size * size].reshape(-1, size))
 
 
 def shuffled_forever(items: list[Any]) -> Iterator[Any]:
@@ -291,9 +210,15 @@ def plain_adaptive_loop(h: Tensor, f: Tensor, cell: ops.AffineGates) -> Tensor:
 
 def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
     """Compare the operations with torch and softmax; wrong results are not timed."""
-    with progress_bar() as progress:
-        report = measure_ops(only=only, quick=quick, progress=progress)
-    show(report, json)
+    machine = this_machine()  # before the first row adds to its load
+    torch.manual_seed(0)
+    notes = machine.busy_notes(
+        "do not trust rows that use several threads, since threads wait for each other."
+    )
+    if machine.gpu:
+        notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
+    cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
+    run_cases(machine, cases, only=only, json=json, quick=quick, notes=notes)
 
 
 if __name__ == "__main__":

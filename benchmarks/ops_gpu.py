@@ -12,16 +12,13 @@ import torch
 from torch import Tensor
 
 from attar import ops
-from attar.cli.output import progress_bar
 from attar.ops.checks import Backend
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
-from attar.progress import Progress, ignore_progress
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import bank_cases
-from benchmarks.command import Json, Only, Quick, run_command, show
-from benchmarks.comparison import Case, Comparison, Goal, compare, sampled
+from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
 from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
-from benchmarks.report import Report, run_cases
 
 TOLERANCE = tolerance_for(torch.bfloat16)
 # Gates are not linear in what they read, so an error in one reading affects all later ones.
@@ -30,23 +27,6 @@ FLA_ENCODE = "fla chunk_simple_gla, final state"
 
 Shape = tuple[int, int, int]
 Inputs = tuple[Tensor, ...]
-
-
-def run(*, only: str | None = None, quick: bool = False, progress: Progress = ignore_progress) -> Report:
-    """Measure every row; without a GPU there is none."""
-    machine = this_machine()
-    if not torch.cuda.is_available():
-        return Report(machine, [], ["These rows need a CUDA device; this machine has none."])
-    torch.manual_seed(0)
-    # Short rounds: a launch queue holds about a thousand kernels.
-    timer = Timer(QUICK if quick else Effort(round_seconds=0.004), "gpu")
-    shape = (16, 96, 128) if quick else (512, 750, 128)
-    documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
-    cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
-    cases += bank_cases(timer, documents, copied=copied)
-    if only is not None and "tune" in only:  # many launches of one kernel: only when they are asked for
-        cases = bank_cases(Timer(Effort(0.5, 5, round_seconds=0.004), "gpu"), documents, tune=True)
-    return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=not quick)
 
 
 def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
@@ -256,9 +236,19 @@ def delta_reference(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
 
 def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
     """Compare the operations on a GPU with flash-linear-attention and torch."""
-    with progress_bar() as progress:
-        report = run(only=only, quick=quick, progress=progress)
-    show(report, json)
+    machine = this_machine()
+    if not torch.cuda.is_available():
+        note = "These rows need a CUDA device; this machine has none."
+        run_cases(machine, [], json=json, notes=[note])
+        return
+    torch.manual_seed(0)
+    # Short rounds: a launch queue holds about a thousand kernels.
+    timer = Timer(QUICK if quick else Effort(round_seconds=0.004), "gpu")
+    shape = (16, 96, 128) if quick else (512, 750, 128)
+    documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
+    cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
+    cases += bank_cases(timer, documents, copied=copied)
+    run_cases(machine, cases, only=only, json=json, quick=quick, notes=machine.busy_notes())
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from typing import Annotated
 import msgspec
 import numpy as np
 import typer
-from rich.console import Console
 
-from attar.paper.timing import Machine, print_plain, print_table, this_machine
+from attar.paper.timing import Machine, aligned_table, this_machine
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.load import Load, drive_now
 from benchmarks.server import (
@@ -152,7 +151,7 @@ def seconds_until_recovered(after: Load, usual: float) -> float | None:
     return None
 
 
-def print_overload(measured: Overload, console: Console) -> None:
+def print_overload(measured: Overload) -> None:
     """Print what was measured, the targets, and whether each is met."""
     recovered = measured.recovered_after
     growth = measured.memory_growth
@@ -177,9 +176,10 @@ def print_overload(measured: Overload, console: Console) -> None:
             recovered is not None and recovered <= RECOVERY,
         ),
     ]
-    print_plain(console, f"{measured.machine}; {measured.connections} connections\n")
+    print(f"{measured.machine}; {measured.connections} connections\n")
     verdicts = {None: "", True: "met", False: "missed"}
-    print_table(console, ["what", "measured", "target", ""], [[*row[:3], verdicts[row[3]]] for row in rows])
+    cells = [[*row[:3], verdicts[row[3]]] for row in rows]
+    print(aligned_table(["what", "measured", "target", ""], cells))
 
 
 def main(
@@ -195,7 +195,7 @@ def main(
     if json:
         print(msgspec.json.encode(measured).decode())
     else:
-        print_overload(measured, Console())
+        print_overload(measured)
     if not measured.met:
         raise typer.Exit(1)
 

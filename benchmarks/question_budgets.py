@@ -17,6 +17,7 @@ import typer
 from attar.errors import OptionError
 from attar.memory.algebra import within_budget
 from attar.memory.memory import Floats, Memory
+from attar.paper.compare import load_pyplot
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training.data import Passage, read_passages
@@ -114,13 +115,8 @@ def rows_of(reader: Reader, documents: Sequence[AskedDocument]) -> Iterator[Row]
 
 def draw(rows: Sequence[Row], figure: Path) -> None:
     """The figure of the rows."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullLocator
-
-    drawn, axes = plt.subplots(figsize=(7.5, 4))
+    pyplot = load_pyplot()
+    drawn, axes = pyplot.subplots(figsize=(7.5, 4))
     for name in dict.fromkeys(row.memory for row in rows):
         line = [row for row in rows if row.memory == name]
         axes.plot([row.bytes for row in line], [row.f1 for row in line], "o-", label=f"{name}, F1")
@@ -129,13 +125,13 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
     sizes = [row.bytes for row in rows]
     axes.set_xticks([size for size in TICKS if min(sizes) / 2 <= size <= max(sizes) * 2])
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.minorticks_off()
     axes.grid(visible=True, alpha=0.3)
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))  # beside the points
     drawn.tight_layout()
     figure.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(figure, dpi=120)
-    plt.close(drawn)
+    pyplot.close(drawn)
 
 
 def _short(share: float) -> str:

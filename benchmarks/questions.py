@@ -22,20 +22,17 @@ import torch
 import typer
 from numpy.typing import NDArray
 
-from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
-from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.store.records import Record
 from attar.training.data import read_passages
-from benchmarks.command import Json, Only, Quick, run_command, show
-from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
+from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit, run_cases
 from benchmarks.load import drive_now
-from benchmarks.report import Report, run_cases
 from benchmarks.server import check_statuses, json_request, serving
 from benchmarks.stories import tell_stories
 
@@ -80,38 +77,6 @@ def load_data(file: Path | None, count: int) -> Data:
         raise OptionError.expected("--data", f"{count} passages with questions", str(len(chosen)))
     texts = [passages[at].text for at in chosen]
     return Data(texts, [(row, passages[at].questions[0].text) for row, at in enumerate(chosen)])
-
-
-def run(
-    file: Path | None = None,
-    *,
-    count: int = 256,
-    seconds: float = 5.0,
-    only: str | None = None,
-    quick: bool = False,
-    progress: Progress = ignore_progress,
-) -> Report:
-    """Measure every row; those in process with one thread."""
-    machine = this_machine()
-    torch.set_num_threads(1)
-    reader = Reader.load()
-    data = load_data(file, 8 if quick else count)
-    timer = Timer(QUICK if quick else EFFORT, threads=1)
-    with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
-        folder = Path(place) / "library"
-        memories = reader.read_many(data.texts)
-        with Library(folder, reader) as library:
-            for at, memory in enumerate(memories):
-                record = Record.of(f"text {at}", memory, text=data.texts[at])
-                library.store.put(record, reader=reader.fingerprint)
-        cases = [
-            *in_process(reader, data, memories, timer),
-            *of_command(folder, data, 1 if quick else 5),
-            of_prompt(folder, data, 1 if quick else 20),
-            of_server(folder, data, 0.5 if quick else seconds),
-        ]
-        notes = [] if file else ["Texts and questions are made up: --data FILE for real ones."]
-        return run_cases(machine, cases, only, progress, [*notes, *machine.busy_notes()], judged=not quick)
 
 
 def in_process(reader: Reader, data: Data, memories: list[Memory], timer: Timer) -> list[Case]:
@@ -317,10 +282,28 @@ def main(
     json: Json = False,
     quick: Quick = False,
 ) -> None:
-    """Compare the default reader with the bare encoders, and with targets for its speed."""
-    with progress_bar() as progress:
-        report = run(data, count=documents, seconds=seconds, only=only, quick=quick, progress=progress)
-    show(report, json)
+    """Compare the default reader with the bare encoders, and with targets for its speed; in process, one thread."""
+    machine = this_machine()
+    torch.set_num_threads(1)
+    reader = Reader.load()
+    asked = load_data(data, 8 if quick else documents)
+    timer = Timer(QUICK if quick else EFFORT, threads=1)
+    with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
+        folder = Path(place) / "library"
+        memories = reader.read_many(asked.texts)
+        with Library(folder, reader) as library:
+            for at, memory in enumerate(memories):
+                record = Record.of(f"text {at}", memory, text=asked.texts[at])
+                library.store.put(record, reader=reader.fingerprint)
+        cases = [
+            *in_process(reader, asked, memories, timer),
+            *of_command(folder, asked, 1 if quick else 5),
+            of_prompt(folder, asked, 1 if quick else 20),
+            of_server(folder, asked, 0.5 if quick else seconds),
+        ]
+        notes = [] if data else ["Texts and questions are made up: --data FILE for real ones."]
+        notes += machine.busy_notes()
+        run_cases(machine, cases, only=only, json=json, quick=quick, notes=notes)
 
 
 if __name__ == "__main__":

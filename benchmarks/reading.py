@@ -15,11 +15,10 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 import typer
-from rich.console import Console
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.paper.timing import print_plain, print_table, this_machine
+from attar.paper.timing import aligned_table, this_machine
 from attar.reader.encoding import WindowBatch
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
@@ -39,8 +38,7 @@ def main(
     reader: ReaderFolder = None,
 ) -> None:
     """Read texts, and compare with the bare encoder."""
-    console = Console()
-    print_plain(console, str(this_machine()))
+    print(this_machine())
     given = story_texts(min(texts, 2_000)) if file is None else texts_of(file)
     chosen = [given[at % len(given)] for at in range(texts)]
     loaded = Reader.load(reader).to(device)
@@ -48,7 +46,7 @@ def main(
     memories = loaded.read_many(chosen)
     pieces = sum(memory.tokens for memory in memories)
     what = f"{len(chosen):,} texts, {pieces:,} pieces, {sum(map(len, chosen)) / 1e6:.1f} MB, on {device}"
-    print_plain(console, what + "\n")
+    print(what + "\n")
     reading = fastest(lambda: loaded.read_many(chosen), rounds)
     bare, phrases = of_encoder(loaded, chosen[:_ENCODED], rounds)
     share = sum(memory.tokens for memory in memories) / sum(memory.tokens for memory in memories[:_ENCODED])
@@ -63,11 +61,9 @@ def main(
             ("the bare encoder", bare),
         )
     ]
-    print_table(console, ["", "texts/s", "pieces/s", "of the bare encoder's rate"], rows)
+    print(aligned_table(["", "texts/s", "pieces/s", "of the bare encoder's rate"], rows))
     if device != "cpu" and compared:
-        print_plain(
-            console, differences(memories[:compared], Reader.load(reader).read_many(chosen[:compared]))
-        )
+        print(differences(memories[:compared], Reader.load(reader).read_many(chosen[:compared])))
 
 
 def texts_of(file: Path) -> list[str]:

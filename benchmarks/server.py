@@ -44,11 +44,17 @@ class ServerProcess:
         return int(match[1]) * 1024 if match else None
 
 
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
 @contextlib.contextmanager
 def serving(folder: Path, reader: Path | None, *options: str) -> Iterator[ServerProcess]:
     """A server on a library, at a free port, with options of `attar serve`."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "attar", "serve", str(folder), "--port", str(port)]
     command += ["--log-level", "error", *options, *([] if reader is None else ["--reader", str(reader)])]
     process = subprocess.Popen(command)

@@ -12,14 +12,11 @@ from typing import Annotated
 
 import typer
 
-from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.paper.timing import this_machine
-from attar.progress import Progress, ignore_progress
-from benchmarks.command import Json, Only, Quick, run_command, show
-from benchmarks.comparison import Case, Comparison, Goal
-from benchmarks.report import Report, run_cases
+from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, run_cases
 
 LIMIT = 0.5
 BARE = "-c", "pass"
@@ -31,22 +28,6 @@ COMMANDS = {
     "attar ask, a document that is not there": (("ask", "library", "nobody", "Who wrote to Ann?"), 2),
     "attar ask, an empty question": (("ask", "library", "letters", " "), 2),
 }
-
-
-def run(
-    rounds: int = 15, only: str | None = None, judged: bool = True, progress: Progress = ignore_progress
-) -> Report:
-    """Time each command in turns with a Python that does nothing."""
-    machine = this_machine()
-    with tempfile.TemporaryDirectory(prefix="attar-startup-") as place:
-        with Library(Path(place) / "library") as library:
-            library.add("letters", "Bob Hale wrote to Ann in May.")
-        timer = _Timer(Path(place), rounds)
-        cases = [
-            Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
-            for name in COMMANDS
-        ]
-        return run_cases(machine, cases, only, progress, machine.busy_notes(), judged=judged)
 
 
 class _Timer:
@@ -94,9 +75,16 @@ def main(
     quick: Quick = False,
 ) -> None:
     """Compare the commands that need no model with half a second."""
-    with progress_bar() as progress:
-        report = run(1 if quick else rounds, only, not quick, progress)
-    show(report, json)
+    machine = this_machine()
+    with tempfile.TemporaryDirectory(prefix="attar-startup-") as place:
+        with Library(Path(place) / "library") as library:
+            library.add("letters", "Bob Hale wrote to Ann in May.")
+        timer = _Timer(Path(place), 1 if quick else rounds)
+        cases = [
+            Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
+            for name in COMMANDS
+        ]
+        run_cases(machine, cases, only=only, json=json, quick=quick, notes=machine.busy_notes())
 
 
 if __name__ == "__main__":

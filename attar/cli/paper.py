@@ -210,9 +210,7 @@ def table1(
     """
     # BLAS reads the variable when numpy is first imported: rows are measured on one thread.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from rich.console import Console
-
-    from attar.paper.table1 import check_plot_file, draw_table1, measure_table, print_table1
+    from attar.paper.table1 import check_plot_file, describe_table1, draw_table1, measure_table
 
     if plot is not None:
         check_plot_file(plot)
@@ -223,4 +221,4 @@ def table1(
     if as_json:
         print_json(table)
     else:
-        print_table1(table, Console())
+        print(describe_table1(table))

@@ -8,8 +8,7 @@ from attar.ops.along import lookup_along
 from attar.ops.bank import MemoryBank
 from attar.ops.gram import encode
 from attar.ops.lookups import lookup, ridge_solution, softmax_lookup
-from attar.ops.packed.lookup import packed_lookup, packed_update
-from attar.ops.packed.triangle import dequantize, pack, quantize, unpack
+from attar.ops.packed import dequantize, pack, packed_lookup, packed_update, quantize, unpack
 from attar.ops.reference import AffineGates, gated
 from attar.ops.scan import encode_adaptive
 

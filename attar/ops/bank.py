@@ -28,7 +28,7 @@ from torch import Tensor
 
 from attar.errors import DtypeError, OptionError, ShapeError, UnknownDocumentError
 from attar.ops import checks
-from attar.ops.packed.triangle import LEVELS, dequantize, pack, quantize, unpack
+from attar.ops.packed import LEVELS, dequantize, pack, quantize, unpack
 from attar.ops.tensor_files import open_tensors, save_tensors
 
 # Documents that are unpacked at a time without the kernel.

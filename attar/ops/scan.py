@@ -19,9 +19,8 @@ from torch.utils.checkpoint import checkpoint
 
 from attar.errors import DtypeError, OptionError
 from attar.ops import checks, reference
-from attar.ops.affine_scan import AdaptiveScan, Backward
+from attar.ops.affine_scan import AdaptiveScan, Backward, encode_plainly, read_segment, segments
 from attar.ops.reference import AffineGates, Cell, Mask, Memory, States, blank_padding, start_memory
-from attar.ops.scan_chunks import encode_plainly, read_segment, segments
 
 
 def encode_adaptive(

@@ -24,6 +24,7 @@ from attar.paper.evaluate import Evaluation, Score, evaluate
 from attar.paper.network import load_network
 from attar.paper.options import SPLITS, TrainingOptions
 from attar.paper.sets import ClozeSet
+from attar.paper.timing import aligned_table
 from attar.paper.train import Row, train
 from attar.progress import Progress, ignore_progress
 
@@ -41,8 +42,6 @@ class Comparison:
     jobs: int = 1
 
     def __post_init__(self) -> None:
-        if self.seeds < 1 or self.jobs < 1:
-            raise OptionError.expected("seeds and jobs", "1 or more", f"{self.seeds} and {self.jobs}")
         if not self.mechanisms:
             raise OptionError.expected("mechanisms", "at least one", "none")
         # Two runs of one mechanism would write the same folder.
@@ -282,22 +281,21 @@ def markdown_table(report: Report) -> str:
 
     A step is the difference to the mechanism above, ± its standard error over seeds.
     """
-    lines = ["| test | mechanism | accuracy | step | 95 % interval | each seed |", "|---" * 6 + "|"]
+    rows: list[list[str]] = []
     sources = next(iter(report.mechanisms.values())).sources
     for source in ["", *sources] if len(sources) > 1 else [""]:
-        above = None
+        test, above = source or "all", None
         for name, mechanism in report.mechanisms.items():
             row = mechanism.sources[source] if source else mechanism.whole
             accuracy = f"{row.mean:.3f}" if row.deviation is None else f"{row.mean:.3f} ± {row.deviation:.3f}"
             step = "" if above is None else _step(*difference(above, row))
             seeds = " ".join(f"{value:.3f}" for value in row.test)
-            cells = (source or "all", name, accuracy, step, f"{row.low:.3f} … {row.high:.3f}", seeds)
-            lines.append(f"| {' | '.join(cells)} |")
+            rows.append([test, name, accuracy, step, f"{row.low:.3f} … {row.high:.3f}", seeds])
             above = row
         for name, accuracies in report.baselines.items():
             if source in accuracies:
-                lines.append(f"| {source or 'all'} | {name} | {accuracies[source]:.3f} | | | |")
-    return "\n".join(lines)
+                rows.append([test, name, f"{accuracies[source]:.3f}", "", "", ""])
+    return aligned_table(["test", "mechanism", "accuracy", "step", "95 % interval", "each seed"], rows)
 
 
 def _step(change: float, error: float | None) -> str:

@@ -47,11 +47,7 @@ class Evaluation:
 
 @torch.inference_mode()
 def evaluate(
-    network: Network,
-    split: EncodedSplit,
-    *,
-    batch_size: int = 128,
-    progress: Progress = ignore_progress,
+    network: Network, split: EncodedSplit, *, batch_size: int = 128, progress: Progress = ignore_progress
 ) -> Evaluation:
     """Score a network on all fixed questions of a split; on a GPU if there is one."""
     if len(split.answers) == 0:

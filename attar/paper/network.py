@@ -265,11 +265,9 @@ class Network(nn.Module):
         if isinstance(self.head, PaperHead):
             scores: Tensor = self.head(readouts, queries, candidates[questions.documents])
             return scores
-        if isinstance(self.mechanism, KeyedAttention):
-            entities = self.embedding(candidates + FIRST_ENTITY)
-            # Each question with its own document's candidates: [Q, c, d] · [Q, d].
-            readouts = torch.einsum("qcd,qd->qc", entities[questions.documents], readouts)
-        copied: Tensor = self.head(readouts)
+        entities = self.embedding(candidates + FIRST_ENTITY)
+        # Each question with its own document's candidates: [Q, c, d] · [Q, d].
+        copied: Tensor = self.head(torch.einsum("qcd,qd->qc", entities[questions.documents], readouts))
         return copied
 
 

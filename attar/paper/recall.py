@@ -26,10 +26,11 @@ from attar.errors import OptionError, writing_to
 from attar.nn.mechanisms import attention
 from attar.paper.compare import STYLES, load_pyplot
 from attar.paper.options import MERGED_PAIRS, RARE_PAIRS, RecallOptions, mechanism_options, whole_numbers
+from attar.paper.timing import aligned_table
 from attar.progress import Progress, ignore_progress
 
 # Pairs per training step, and documents per measurement.
-STEP_PAIRS = 2_048
+_STEP_PAIRS = 2_048
 _MEASURED = 64
 # Into how many parts a document of `MERGED_PAIRS` pairs is divided.
 PARTS = (4, 16, 64)
@@ -163,6 +164,31 @@ class RecallRun(msgspec.Struct):
     seconds: float
 
 
+def train_network(
+    network: Associator,
+    options: RecallOptions,
+    rng: torch.Generator,
+    loss_of: Callable[[Sample, Any], Tensor],
+) -> None:
+    """Train on documents of all lengths in turns; `loss_of` takes a sample and its memories."""
+    lengths = whole_numbers("lengths", options.lengths)
+    optimizer = torch.optim.Adam(network.parameters(), options.lr, fused=rng.device.type == "cuda")
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps + 1)
+    for step in range(options.steps):
+        length = lengths[step % len(lengths)]
+        sample = draw(options, max(4, _STEP_PAIRS // length), length, rng)
+        loss = loss_of(sample, sample.read(network))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+
+
+def recall_loss(scores: Float[Tensor, "B m v"], values: Int[Tensor, "B m"]) -> Float[Tensor, ""]:
+    return nn.functional.cross_entropy(scores.flatten(0, 1), values.flatten())
+
+
 def run_recall(options: RecallOptions, device: str, mechanism: str, size: int, seed: int) -> RecallRun:
     """Train a network and measure it."""
     began = time.perf_counter()
@@ -170,18 +196,11 @@ def run_recall(options: RecallOptions, device: str, mechanism: str, size: int, s
     network = Associator(mechanism, size, options.vocabulary).to(device)
     rng = torch.Generator(device).manual_seed(seed + 1)
     lengths = whole_numbers("lengths", options.lengths)
-    optimizer = torch.optim.Adam(network.parameters(), options.lr, fused=device == "cuda")
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=options.steps + 1)
-    for step in range(options.steps):
-        length = lengths[step % len(lengths)]
-        sample = draw(options, max(4, STEP_PAIRS // length), length, rng)
-        scores = network.recall(sample.read(network), sample.keys)
-        loss = nn.functional.cross_entropy(scores.flatten(0, 1), sample.values.flatten())
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+
+    def loss_of(sample: Sample, memories: Any) -> Tensor:
+        return recall_loss(network.recall(memories, sample.keys), sample.values)
+
+    train_network(network, options, rng, loss_of)
     asked = RARE_PAIRS if options.task == "rare" else None
     with torch.inference_mode():
         samples = {length: draw(options, _MEASURED, length, rng) for length in lengths}
@@ -294,24 +313,24 @@ def _by_network(report: RecallReport) -> dict[tuple[str, int], list[RecallRun]]:
 def recall_tables(report: RecallReport) -> str:
     """Recall by length; then, for distinct pairs, of merged memories, the rest and the leak, by number of parts."""
     lengths = whole_numbers("lengths", report.options.lengths)
-    titles = ["mechanism", "k", "bytes", *(f"{length:,} pairs" for length in lengths)]
-    lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    rows = []
     for (mechanism, size), runs in _by_network(report).items():
         sizes = [stored_bytes(mechanism, size, length) for length in (lengths[0], lengths[-1])]
         stored = f"{sizes[0]:,}" if sizes[0] == sizes[1] else f"{sizes[0]:,} to {sizes[1]:,}"
         shares = [str(estimate([run.recall[length] for run in runs])) for length in lengths]
-        lines.append(f"| {' | '.join([mechanism, str(size), stored, *shares])} |")
+        rows.append([mechanism, str(size), stored, *shares])
+    tables = [aligned_table(["mechanism", "k", "bytes", *(f"{n:,} pairs" for n in lengths)], rows)]
     if report.options.task == "pairs":
-        titles = [f"{what} {parts}" for what in ("merged from", "rest of", "leak of") for parts in PARTS]
-        lines += ["", f"| mechanism | k | {' | '.join(titles)} |", "|---" * (len(titles) + 2) + "|"]
-        for (mechanism, size), runs in _by_network(report).items():
-            cells = [
-                _share([getattr(run.merging[parts], what) for run in runs])
-                for what in ("merged", "rest", "leak")
-                for parts in PARTS
-            ]
-            lines.append(f"| {' | '.join([mechanism, str(size), *cells])} |")
-    return "\n".join(lines)
+        figures = [(what, parts) for what in ("merged", "rest", "leak") for parts in PARTS]
+        titles = {"merged": "merged from", "rest": "rest of", "leak": "leak of"}
+        rows = [
+            [mechanism, str(size)]
+            + [_share([getattr(run.merging[parts], what) for run in runs]) for what, parts in figures]
+            for (mechanism, size), runs in _by_network(report).items()
+        ]
+        columns = ["mechanism", "k", *(f"{titles[what]} {parts}" for what, parts in figures)]
+        tables.append(aligned_table(columns, rows))
+    return "\n\n".join(tables)
 
 
 def _share(values: Sequence[float | None]) -> str:

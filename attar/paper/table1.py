@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
 from torch import Tensor, nn
 
 from attar import ops
@@ -27,9 +26,8 @@ from attar.paper.timing import (
     Effort,
     Machine,
     Timer,
+    aligned_table,
     check,
-    print_plain,
-    print_table,
     quantity,
     relative_error,
     this_machine,
@@ -226,10 +224,8 @@ COLUMNS = (
 )
 
 
-def print_table1(table: Table1, console: Console) -> None:
-    """Print the machine, one table, and how it was measured."""
-    print_plain(console, f"{table.machine}\n")
-    print_table(console, COLUMNS, [_cells(table, row) for row in table.rows])
+def describe_table1(table: Table1) -> str:
+    """The machine, one table, and how it was measured."""
     clock = "CPU time of one thread" if table.device == "cpu" else "the device's own time"
     notes = (
         f"k = {table.k}, float32, questions per call: {table.questions_per_call:,}; {clock}, medians; all sizes are "
@@ -237,7 +233,8 @@ def print_table1(table: Table1, console: Console) -> None:
         "predicted, by multiply-adds: softmax 2 n k, lookup k², writing n k² (gated 2 n k²), GRU 6 n k².",
         *table.machine.busy_notes("trust ratios, not times."),
     )
-    print_plain(console, "".join(f"\n- {note}" for note in notes))
+    rows = aligned_table(COLUMNS, [_cells(table, row) for row in table.rows])
+    return "\n".join([f"{table.machine}\n", rows, "", *(f"- {note}" for note in notes)])
 
 
 def _cells(table: Table1, row: LengthCosts) -> list[str]:

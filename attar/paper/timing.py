@@ -15,7 +15,6 @@ from typing import Literal
 
 import msgspec
 import torch
-from rich.console import Console
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -196,15 +195,10 @@ def this_machine() -> Machine:
     )
 
 
-def print_plain(console: Console, text: str) -> None:
-    """Print text without highlighting or line breaks of rich's own."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+def aligned_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, with aligned columns.
 
-
-def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table in Markdown, with aligned columns.
-
-    >>> print_table(Console(), ["n", "time"], [["10", "1 s"]])
+    >>> print(aligned_table(["n", "time"], [["10", "1 s"]]))
     | n  | time |
     |----|------|
     | 10 | 1 s  |
@@ -215,7 +209,7 @@ def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequenc
         return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
 
     rule = "|".join("-" * (width + 2) for width in widths)
-    print("\n".join([line(columns), f"|{rule}|", *map(line, rows)]), file=console.file)
+    return "\n".join([line(columns), f"|{rule}|", *map(line, rows)])
 
 
 def quantity(amount: float | None, unit: str) -> str:

@@ -4,7 +4,3 @@ A target has a strategy for its inputs and a check. The check fails on anything 
 one line: another exception, a process that dies, a 5xx other than 503, memory that grows, a store that fails its own
 check afterwards. Where an original is known, what is accepted must also answer as the original does.
 """
-
-from benchmarks.fuzz.target import Target
-
-__all__ = ["Target"]

@@ -18,12 +18,7 @@ from benchmarks.fuzz.documents import command_target, documents_target, jobs_tar
 from benchmarks.fuzz.folders import import_target, reader_target
 from benchmarks.fuzz.http import http_target
 from benchmarks.fuzz.reading import library_target, source_target, text_target
-from benchmarks.fuzz.records import (
-    envelope_target,
-    memory_target,
-    signature_target,
-    store_target,
-)
+from benchmarks.fuzz.records import envelope_target, memory_target, signature_target, store_target
 from benchmarks.fuzz.target import Target, run
 
 TARGETS = {

@@ -10,25 +10,8 @@ Json = Any
 
 # Values at the edges of types and formats, and those that other programs write where a number should be.
 NUMBERS: SearchStrategy[int | float] = st.sampled_from(
-    [
-        0,
-        1,
-        -1,
-        2,
-        127,
-        255,
-        65535,
-        2**31 - 1,
-        2**31,
-        2**32 - 1,
-        2**40,
-        2**63 - 1,
-        2**63,
-        2**64,
-        10**30,
-        -(2**63),
-    ]
-) | st.sampled_from([0.5, -0.0, 1e308, float("nan"), float("inf"), float("-inf")])
+    [0, 1, -1, 2, 127, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64, 10**30, -(2**63)]
+) | st.sampled_from([0.5, -0.0, 1e308, float("nan"), float("inf"), float("-inf")])  # fmt: skip
 _INTEGERS = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**40, 2**64 - 1])
 
 odd_characters = st.sampled_from(

@@ -37,7 +37,6 @@ ALONE = {
     "retrieval": (str(EVERYDAY), "--queries", "5"),
     "scale": ("--quick",),
     "search": ("--quick",),
-    "spelling": (str(EVERYDAY), "--queries", "5"),
     "startup": ("--quick",),
     "way": (),
 }
@@ -63,18 +62,9 @@ def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path:
 
 
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
-    """Pairs, a base with fewer pieces, a run, and what its teacher answers."""
-    run("back_translated", *data, "--out", tmp_path / "paired.jsonl")
-    assert len((tmp_path / "paired.jsonl").read_text().splitlines()) == 24
+    """A base with fewer pieces, a run, and what its teacher answers."""
     run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
-    command = (
-        "train-questions",
-        tmp_path / "paired.jsonl",
-        "--base",
-        tmp_path / "base",
-        "--out",
-        tmp_path / "reader",
-    )
+    command = ("train-questions", *data, "--base", tmp_path / "base", "--out", tmp_path / "reader")
     options = ("--epochs", "1", "--size", "8", "--word-size", "8", "--quick-layers", "1")
     subprocess.run([sys.executable, "-m", "attar", *map(str, (*command, *options))], check=True)
     teacher = tmp_path / "reader" / "run"

@@ -1,11 +1,12 @@
-"""Every backend of `encode` against the loops of the reference, in values and in gradients."""
+"""`encode` against the loops of the reference, in values and in gradients; memories add up and can be taken apart."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attar.ops.gram import encode
 
-BACKENDS = ["torch"]
 LENGTHS = [0, 1, 2, 31, 32, 33, 70]
 SIZES = [1, 2, 3, 5, 16, 17]
 BATCHES = [0, 1, 3]
@@ -35,11 +36,11 @@ def values_and_gradients(inputs, G, backend, lengths=None):
     return memory, *torch.autograd.grad(memory, wanted, G, allow_unused=True, materialize_grads=True)
 
 
-def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
+def assert_agrees(inputs, lengths=None, tolerance=1e-10):
     """Values and gradients equal the reference's in float64."""
     batch, _, k = inputs["f"].shape
     G = torch.randn(batch, k, k, dtype=torch.float64)
-    found = values_and_gradients(inputs, G, backend, lengths)
+    found = values_and_gradients(inputs, G, "torch", lengths)
     expected = values_and_gradients({n: x.double() for n, x in inputs.items()}, G, "reference", lengths)
     for name, x, y in zip(["memory", *inputs], found, expected, strict=True):
         scale = float(y.detach().abs().max()) if y.numel() else 1.0
@@ -48,27 +49,24 @@ def assert_agrees(inputs, backend, lengths=None, tolerance=1e-10):
         )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_agrees_with_the_reference_at_every_length(backend, use, n):
-    assert_agrees(inputs_for(2, n, 5, use), backend)
+def test_agrees_with_the_reference_at_every_length(use, n):
+    assert_agrees(inputs_for(2, n, 5, use))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("k", SIZES)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_agrees_with_the_reference_at_every_size(backend, k, batch):
-    assert_agrees(inputs_for(batch, 9, k), backend)
+def test_agrees_with_the_reference_at_every_size(k, batch):
+    assert_agrees(inputs_for(batch, 9, k))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
-def test_agrees_with_the_reference_for_lengths_from_none_to_all(backend, use):
-    assert_agrees(inputs_for(5, 12, 4, use), backend, lengths=[0, 12, 1, 11, 5])
+def test_agrees_with_the_reference_for_lengths_from_none_to_all(use):
+    assert_agrees(inputs_for(5, 12, 4, use), lengths=[0, 12, 1, 11, 5])
 
 
-@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("backend", ["reference", "torch"])
 @pytest.mark.parametrize("use", USES)
 def test_padding_does_not_leak(backend, use):
     clean = inputs_for(3, 8, 3, use)
@@ -88,21 +86,19 @@ def test_padding_does_not_leak(backend, use):
             assert (gradient[behind] == 0).all()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_alpha_of_zero_forgets_everything_before_it(backend):
+def test_alpha_of_zero_forgets_everything_before_it():
     inputs = inputs_for(2, 9, 3)
     with torch.no_grad():
         inputs["alpha"][0, 4] = 0
         inputs["alpha"][1, [0, 3, 8]] = 0
-    assert_agrees(inputs, backend)
+    assert_agrees(inputs)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_negative_alpha_is_allowed(backend):
+def test_negative_alpha_is_allowed():
     inputs = inputs_for(2, 9, 3)
     with torch.no_grad():
         inputs["alpha"].abs_().neg_()
-    assert_agrees(inputs, backend)
+    assert_agrees(inputs)
 
 
 VIEWS = {
@@ -114,20 +110,18 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_inputs_may_have_any_strides(backend, view):
+def test_inputs_may_have_any_strides(view):
     plain = {name: x.detach() for name, x in inputs_for(3, 6, 4).items()}
     viewed = {name: VIEWS[view](x) for name, x in plain.items()}
     packed = {name: x.contiguous() for name, x in viewed.items()}
-    torch.testing.assert_close(encode(**viewed, backend=backend), encode(**packed, backend="reference"))
+    torch.testing.assert_close(encode(**viewed), encode(**packed, backend="reference"))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_sums_are_float32_or_float64_for_every_dtype(backend, dtype):
+def test_sums_are_float32_or_float64_for_every_dtype(dtype):
     inputs = {name: x.detach().to(dtype) for name, x in inputs_for(2, 200, 8, "decayed").items()}
-    memory = encode(**inputs, backend=backend)
+    memory = encode(**inputs)
     assert memory.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     expected = encode(**{name: x.double() for name, x in inputs.items()}, backend="reference")
     # The inputs are exact in float64, so all of the error is the sum's own.
@@ -135,28 +129,25 @@ def test_sums_are_float32_or_float64_for_every_dtype(backend, dtype):
     assert (memory - expected).abs().max() <= 20 * eps * expected.abs().max()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_gradients_have_the_dtype_of_the_inputs(backend, dtype):
+def test_gradients_have_the_dtype_of_the_inputs(dtype):
     inputs = inputs_for(2, 20, 4, "everything", dtype)
-    memory = encode(**inputs, backend=backend)
+    memory = encode(**inputs)
     gradients = torch.autograd.grad(memory.square().sum(), list(inputs.values()))
     assert {g.dtype for g in gradients} == {dtype}
-    assert_agrees(inputs, backend, tolerance=2 * torch.finfo(dtype).eps + 2e-6)
+    assert_agrees(inputs, tolerance=2 * torch.finfo(dtype).eps + 2e-6)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_small_values_are_not_lost_in_long_sums(backend):
+def test_small_values_are_not_lost_in_long_sums():
     # In bfloat16 a running sum of ones stops at 256.
-    assert encode(torch.ones(1, 1001, 1, dtype=torch.bfloat16), backend=backend).item() == 1001
+    assert encode(torch.ones(1, 1001, 1, dtype=torch.bfloat16)).item() == 1001
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_autocast_does_not_change_the_sum_from_float32(backend):
+def test_autocast_does_not_change_the_sum_from_float32():
     f = torch.randn(2, 300, 8, requires_grad=True)
     G = torch.randn(2, 8, 8)
     with torch.autocast("cpu", torch.bfloat16):
-        memory = encode(f, backend=backend)
+        memory = encode(f)
         (gradient,) = torch.autograd.grad(memory, f, G)
     assert memory.dtype == torch.float32
     torch.testing.assert_close(memory, encode(f))
@@ -180,3 +171,87 @@ def test_only_required_gradients_are_computed():
     encode(f, alpha=alpha).sum().backward()
     assert f.grad is None
     assert alpha.grad is not None
+
+
+BACKENDS = ["reference", "torch"]
+
+
+def document(n=11, k=4, batch=2):
+    f = torch.randn(batch, n, k).double()
+    return f, torch.randn(batch, n).double(), torch.randn(batch, n).double()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("cut", range(12))
+def test_continuing_from_any_token_equals_encoding_at_once(backend, cut):
+    f, alpha, beta = document()
+    first = encode(f[:, :cut], alpha=alpha[:, :cut], beta=beta[:, :cut], backend=backend)
+    both = encode(f[:, cut:], alpha=alpha[:, cut:], beta=beta[:, cut:], initial=first, backend=backend)
+    torch.testing.assert_close(both, encode(f, alpha=alpha, beta=beta, backend=backend))
+
+
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 11), max_size=5).map(sorted))
+def test_encoding_in_parts_equals_encoding_at_once(cuts):
+    f, alpha, beta = document()
+    memory = None
+    for start, end in zip([0, *cuts], [*cuts, 11], strict=True):
+        part = slice(start, end)
+        memory = encode(f[:, part], alpha=alpha[:, part], beta=beta[:, part], initial=memory)
+    torch.testing.assert_close(memory, encode(f, alpha=alpha, beta=beta))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_continuing_documents_of_different_lengths_equals_encoding_at_once(backend):
+    f, alpha, beta = document(batch=3)
+    lengths = [0, 4, 11]
+    first = encode(f, alpha=alpha, beta=beta, lengths=lengths, backend=backend)
+    for row, end in enumerate(lengths):
+        rest = (x[row : row + 1, end:] for x in (f, alpha, beta))
+        g, a, b = rest
+        whole = encode(g, alpha=a, beta=b, initial=first[row : row + 1], backend=backend)
+        torch.testing.assert_close(whole[0], encode(f, alpha=alpha, beta=beta)[row])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_merging_equals_concatenating(backend):
+    a, b = torch.randn(2, 5, 4).double(), torch.randn(2, 9, 4).double()
+    merged = encode(a, backend=backend) + encode(b, backend=backend)
+    torch.testing.assert_close(merged, encode(torch.cat([a, b], 1), backend=backend))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_subtracting_removes_a_part(backend):
+    a, b = torch.randn(2, 5, 4).double(), torch.randn(2, 9, 4).double()
+    both = encode(torch.cat([a, b], 1), backend=backend)
+    torch.testing.assert_close(both - encode(b, backend=backend), encode(a, backend=backend))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_order_does_not_matter_without_decay(backend):
+    f, _, beta = document()
+    order = torch.randperm(11)
+    shuffled = encode(f[:, order], beta=beta[:, order], backend=backend)
+    torch.testing.assert_close(shuffled, encode(f, beta=beta, backend=backend))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [0, 1, 3, 40], ids="n={}".format)
+def test_memories_are_symmetric_and_positive_semidefinite(backend, n):
+    f = torch.randn(3, n, 7)
+    memory = encode(f, alpha=torch.rand(3, n), beta=torch.rand(3, n), backend=backend)
+    torch.testing.assert_close(memory, memory.mT)
+    lowest = torch.linalg.eigvalsh(memory.double()).min()
+    assert lowest >= -1e-5 * memory.abs().max()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_pass_through_a_cut(backend):
+    f = torch.randn(1, 6, 3).double().requires_grad_()
+    alpha = torch.rand(1, 6).double().requires_grad_()
+    first = encode(f[:, :2], alpha=alpha[:, :2], backend=backend)
+    cut = encode(f[:, 2:], alpha=alpha[:, 2:], initial=first, backend=backend)
+    whole = encode(f, alpha=alpha, backend=backend)
+    G = torch.randn(1, 3, 3).double()
+    for x, y in zip(*(torch.autograd.grad(C, (f, alpha), G) for C in (cut, whole)), strict=True):
+        torch.testing.assert_close(x, y)

@@ -133,10 +133,7 @@ class TestRidge:
     def test_agrees_with_the_reference(self, batch, m, k, d):
         memory = written(torch.randn(4, batch, k).double(), torch.randn(4, batch, d).double())
         memory, queries = memory.requires_grad_(), torch.randn(batch, m, k).double().requires_grad_()
-        readouts, expected = (
-            ridge_lookup(memory, queries, ridge=0.3),
-            plain_ridge(memory, queries, 0.3),
-        )
+        readouts, expected = (ridge_lookup(memory, queries, ridge=0.3), plain_ridge(memory, queries, 0.3))
         assert readouts.shape == (batch, m, d)
         torch.testing.assert_close(readouts, expected)
         R = torch.randn_like(expected)

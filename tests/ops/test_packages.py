@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 
-import pytest
 from packaging.requirements import Requirement
 
 PROGRAM = """
@@ -52,18 +51,12 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("package", ["msgspec", "lmdb", "tokenizers"])
-def test_other_packages_are_refused_here(package: str) -> None:
-    assert f"No module named '{package}'" in run(f"import {package}").stderr
+def test_other_packages_are_refused_here() -> None:
+    assert "No module named 'msgspec'" in run("import msgspec").stderr
 
 
-def test_a_memory_is_written_and_looked_up() -> None:
-    code = "import torch, attar.ops, attar.nn; f = torch.ones(1, 3, 2)"
-    done = run(f"{code}; print(attar.ops.lookup(attar.ops.encode(f), f[:, :1]).tolist())")
-    assert (done.stdout, done.stderr) == ("[[[6.0, 6.0]]]\n", "")
-
-
-def test_an_attention_reads_a_text() -> None:
-    code = "import torch, attar.nn; layer = attar.nn.attention('gated', 4)"
-    done = run(f"{code}; print(layer.encode(torch.zeros(1, 3, 4)).state.shape)")
-    assert (done.stdout, done.stderr) == ("torch.Size([1, 4, 4])\n", "")
+def test_a_memory_is_written_and_looked_up_and_an_attention_reads_a_text() -> None:
+    code = "import torch, attar.ops, attar.nn; f, layer = torch.ones(1, 3, 2), attar.nn.attention('gated', 2)"
+    looked_up = "attar.ops.lookup(attar.ops.encode(f), f[:, :1]).tolist()"
+    done = run(f"{code}; print({looked_up}, layer.encode(f).state.shape)")
+    assert (done.stdout, done.stderr) == ("[[[6.0, 6.0]]] torch.Size([1, 2, 2])\n", "")

@@ -5,12 +5,11 @@ import torch
 from torch import nn
 
 from attar.errors import DtypeError
-from attar.ops import fast_scan, scan_chunks
+from attar.ops import affine_scan, fast_scan
 from attar.ops.gram import encode
 from attar.ops.reference import AffineGates, squash
 from attar.ops.scan import encode_adaptive
 
-BACKENDS = ["torch"]
 BACKWARDS = ["checkpoint", "invert"]
 CHUNK = 4
 
@@ -18,7 +17,7 @@ CHUNK = 4
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     """Many chunks at little cost: everything here happens at their borders."""
-    monkeypatch.setattr(scan_chunks, "CHUNK", CHUNK)
+    monkeypatch.setattr(affine_scan, "CHUNK", CHUNK)
     monkeypatch.setattr(fast_scan, "CHUNK", CHUNK)
 
 
@@ -105,32 +104,28 @@ def assert_agrees(inputs, cell, lengths=None, **options):
         torch.testing.assert_close(x, y, rtol=1e-7, atol=1e-9, msg=lambda m, p=place: f"result {p}: {m}")
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("cell", "backward"), BOTH)
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 23], ids="n={}".format)
-def test_agrees_with_the_reference_at_chunk_boundaries(backend, backward, cell, n):
-    assert_agrees(documents(n=n), CELLS[cell](3, 5), backward=backward, backend=backend)
+def test_agrees_with_the_reference_at_chunk_boundaries(backward, cell, n):
+    assert_agrees(documents(n=n), CELLS[cell](3, 5), backward=backward)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("backward", BACKWARDS)
 @pytest.mark.parametrize("k", [1, 2, 3, 8, 9])
 @pytest.mark.parametrize("batch", [0, 1, 3])
-def test_agrees_with_the_reference_at_every_size(backend, backward, k, batch):
-    assert_agrees(documents(batch=batch, n=10, k=k), affine(3, k), backward=backward, backend=backend)
+def test_agrees_with_the_reference_at_every_size(backward, k, batch):
+    assert_agrees(documents(batch=batch, n=10, k=k), affine(3, k), backward=backward)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("cell", "backward"), BOTH)
-def test_agrees_with_the_reference_for_ragged_lengths(backend, backward, cell):
+def test_agrees_with_the_reference_for_ragged_lengths(backward, cell):
     lengths = [0, 11, 1, 4, 5]
     inputs = documents(batch=5)
-    assert_agrees(inputs, CELLS[cell](3, 5), lengths, backward=backward, backend=backend)
+    assert_agrees(inputs, CELLS[cell](3, 5), lengths, backward=backward)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("cell", "backward"), BOTH)
-def test_padding_does_not_leak(backend, backward, cell):
+def test_padding_does_not_leak(backward, cell):
     lengths, gates = [0, 6, 11], CELLS[cell](3, 5)
     h, f, initial = documents(batch=3)
     behind = torch.arange(11) >= torch.tensor(lengths)[:, None]
@@ -141,16 +136,15 @@ def test_padding_does_not_leak(backend, backward, cell):
         dirty[-1].requires_grad_()
     G = torch.randn_like(initial)
     expected = values_and_gradients((h, f, initial), gates, G, lengths=lengths, backend="reference")
-    options = {"lengths": lengths, "backward": backward, "backend": backend}
+    options = {"lengths": lengths, "backward": backward}
     found = values_and_gradients((*dirty, initial), gates, G, **options)
     for x, y in zip(found, expected, strict=True):
         torch.testing.assert_close(x, y)
     assert all((gradient[behind] == 0).all() for gradient in found[1:3])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_function_can_be_a_cell(backend):
-    assert_agrees(documents(), closure(3, 5), backend=backend)
+def test_a_function_can_be_a_cell():
+    assert_agrees(documents(), closure(3, 5))
 
 
 def test_inversion_refuses_a_function_as_a_cell():
@@ -159,7 +153,7 @@ def test_inversion_refuses_a_function_as_a_cell():
         encode_adaptive(h, f, closure(3, 5), backward="invert")
 
 
-@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("backend", ["reference", "torch"])
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 5, 11])
 def test_continuing_equals_encoding_at_once(backend, cut):
     h, f, initial = documents()
@@ -169,7 +163,7 @@ def test_continuing_equals_encoding_at_once(backend, cut):
     torch.testing.assert_close(both, encode_adaptive(h, f, cell, initial=initial, backend=backend))
 
 
-@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("backend", ["reference", "torch"])
 def test_gates_that_are_always_one_reduce_to_encode(backend):
     h, f, initial = documents()
 
@@ -180,7 +174,7 @@ def test_gates_that_are_always_one_reduce_to_encode(backend):
     torch.testing.assert_close(memory, encode(f, initial=initial))
 
 
-@pytest.mark.parametrize("backend", ["reference", *BACKENDS])
+@pytest.mark.parametrize("backend", ["reference", "torch"])
 def test_gates_that_ignore_the_memory_reduce_to_encode(backend):
     h, f, initial = documents()
 

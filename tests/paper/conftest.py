@@ -12,7 +12,8 @@ from attar.paper.build import tell_story
 from attar.paper.cloze import ClozeDocument, document_writer
 from attar.paper.options import TrainingOptions
 from attar.paper.words import VOCABULARY_FILE, Vocabulary, WordCounts
-from benchmarks.question_files import write_folder
+
+from .cloze_documents import write_folder
 
 COUNTS = {"training": 24, "validation": 8, "test": 6}
 MakeSet = Callable[..., Path]

@@ -15,7 +15,7 @@ from attar.paper.cloze import ClozeDocument, Question
 from attar.paper.sets import EncodedSplit, encode_split
 from attar.paper.words import FIRST_ENTITY, PLACEHOLDER, Vocabulary
 
-from .cloze_strategies import FEW_WORDS, documents, renumbered
+from .cloze_documents import FEW_WORDS, documents, renumbered
 
 
 def check_drawn(sentences: list[list[int]], chosen: dict[int, int], count: int) -> None:

@@ -19,9 +19,8 @@ from attar.paper.cloze import (
     read_folder,
 )
 from attar.paper.sets import ClozeSet
-from benchmarks.question_files import format_question, write_folder
 
-from .cloze_strategies import documents
+from .cloze_documents import documents, format_question, write_folder
 
 ROW = {
     "name": ["a"],

@@ -14,7 +14,8 @@ from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
 from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
 from attar.paper.words import Vocabulary
-from benchmarks.question_files import most_frequent_name
+
+from .cloze_documents import most_frequent_name
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 FREQUENT, UNASKED = BASELINES

@@ -11,9 +11,8 @@ from attar.errors import FormatError
 from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
 from attar.paper.words import FIRST_ENTITY, PLACEHOLDER, Vocabulary
-from benchmarks.question_files import write_folder
 
-from .cloze_strategies import FEW_WORDS, documents, renumbered
+from .cloze_documents import FEW_WORDS, documents, renumbered, write_folder
 from .conftest import MakeSet, story_words
 
 

@@ -278,12 +278,7 @@ class TestMaking:
             ("gated", 3, {"scale": "cube"}, "scale: expected None, 'sqrt' or 'mean', got 'cube'"),
             ("gated", 3, {"backend": "cuda"}, "backend: expected one of auto, .* got 'cuda'"),
             ("decayed", 3, {"span": 0.0}, "span: expected a number of tokens above 0"),
-            (
-                "adaptive",
-                3,
-                {"backward": "guess"},
-                "backward: expected 'checkpoint' or 'invert'",
-            ),
+            ("adaptive", 3, {"backward": "guess"}, "backward: expected 'checkpoint' or 'invert'"),
         ],
     )
     def test_invalid_options_are_refused(self, name, size, options, says):

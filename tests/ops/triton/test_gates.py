@@ -44,36 +44,25 @@ def assert_sums_agree(alpha, written, device):
     assert_close(found, gram.energy_before(alpha.double(), written.double(), initial.double(), G.double()))
 
 
-@pytest.mark.parametrize("gates", GATES)
-@pytest.mark.parametrize("n", LENGTHS, ids="n={}".format)
-def test_products_agree_at_block_boundaries(n, gates, device, short_blocks):
-    assert_products_agree(GATES[gates](2, n), device)
+def assert_agree(alpha, written, device):
+    assert_products_agree(alpha, device)
+    assert_sums_agree(alpha, written, device)
 
 
 @pytest.mark.parametrize("gates", GATES)
 @pytest.mark.parametrize("n", LENGTHS, ids="n={}".format)
-def test_sums_agree_at_block_boundaries(n, gates, device, short_blocks):
-    assert_sums_agree(GATES[gates](2, n), torch.randn(2, n), device)
+def test_agree_at_block_boundaries(n, gates, device, short_blocks):
+    assert_agree(GATES[gates](2, n), torch.randn(2, n), device)
 
 
 @pytest.mark.parametrize("batch", [0, 1, 3], ids="batch={}".format)
 @pytest.mark.parametrize("n", [0, 9], ids="n={}".format)
-def test_products_agree_for_any_number_of_documents(batch, n, device, short_blocks):
-    assert_products_agree(GATES["mild"](batch, n), device)
+def test_agree_for_any_number_of_documents(batch, n, device, short_blocks):
+    assert_agree(GATES["mild"](batch, n), torch.randn(batch, n), device)
 
 
-@pytest.mark.parametrize("batch", [0, 1, 3], ids="batch={}".format)
-@pytest.mark.parametrize("n", [0, 9], ids="n={}".format)
-def test_sums_agree_for_any_number_of_documents(batch, n, device, short_blocks):
-    assert_sums_agree(GATES["mild"](batch, n), torch.randn(batch, n), device)
-
-
-def test_products_agree_within_one_block_of_the_usual_size(device):
-    assert_products_agree(GATES["mild"](1, 5), device)
-
-
-def test_sums_agree_within_one_block_of_the_usual_size(device):
-    assert_sums_agree(GATES["mild"](1, 5), torch.randn(1, 5), device)
+def test_agree_within_one_block_of_the_usual_size(device):
+    assert_agree(GATES["mild"](1, 5), torch.randn(1, 5), device)
 
 
 VIEWS = {
@@ -85,9 +74,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_gates_may_have_any_strides(view, device, short_blocks):
-    alpha, written = VIEWS[view](GATES["mild"](3, 20)), VIEWS[view](torch.randn(3, 20))
-    assert_products_agree(alpha, device)
-    assert_sums_agree(alpha, written, device)
+    assert_agree(VIEWS[view](GATES["mild"](3, 20)), VIEWS[view](torch.randn(3, 20)), device)
 
 
 def test_alpha_of_zero_gives_exact_zeros(device, short_blocks):

@@ -1,12 +1,15 @@
 """The weighted Gram product's kernels against the reference in float64, in values and in gradients."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from attar.errors import DtypeError
 from attar.ops.gram import encode
 from attar.ops.triton import gates as gate_kernels
 from attar.ops.triton import gram as kernels
+
+from . import agreement
 
 pytestmark = pytest.mark.gpu
 
@@ -38,39 +41,22 @@ def inputs_for(device, batch=2, n=9, k=5, use="everything", dtype=torch.float32)
     return {name: x.to(device, dtype) for name, x in made.items()}
 
 
-def results(inputs, G, **options):
-    """The memory and the gradient of every input, by name."""
-    leaves = {name: x.detach().requires_grad_() for name, x in inputs.items()}
-    memory = encode(**leaves, **options)
-    if not memory.requires_grad:  # a loop over no tokens has met none of its inputs
-        gradients = [torch.zeros_like(x) for x in leaves.values()]
-    else:
-        wanted = {"allow_unused": True, "materialize_grads": True}
-        gradients = torch.autograd.grad(memory, list(leaves.values()), G.to(memory), **wanted)
-    return {"memory": memory.detach(), **dict(zip(leaves, gradients, strict=True))}
+def run(inputs, **options):
+    return encode(**inputs, **options)
 
 
-def expected_of(inputs, G, lengths=None):
-    exact = {name: x.cpu().double() for name, x in inputs.items()}
-    return results(exact, G, lengths=lengths, backend="reference")
+results, expected_of = partial(agreement.results, run), partial(agreement.expected_of, run)
 
 
-def assert_close(found, expected, dtype, tolerances=TOLERANCES):
-    for name, y in expected.items():
-        x, allowed = found[name].cpu().double(), tolerances[dtype][name != "memory"]
-        error = float((x - y).norm())
-        assert x.shape == y.shape, name
-        assert error <= allowed * float(y.norm()), (
-            f"{name} is off by {error / max(float(y.norm()), 1e-30):.1e}"
-        )
+def assert_close(found, expected, dtype):
+    agreement.assert_close(found, expected, TOLERANCES[dtype])
 
 
 def assert_agrees(inputs, lengths=None):
-    states = next(iter(inputs.values()))
-    batch, _, k = states.shape
+    batch, _, k = inputs["f"].shape
     G = torch.randn(batch, k, k)
     found = results(inputs, G, lengths=lengths, backend="triton")
-    assert_close(found, expected_of(inputs, G, lengths), states.dtype)
+    assert_close(found, expected_of(inputs, G, lengths), inputs["f"].dtype)
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +128,7 @@ def test_agrees_with_the_reference_for_lengths_from_none_to_all(use, dtype, devi
 def test_padding_does_not_leak(k, dtype, device):
     lengths, inputs = [0, 5, 8], inputs_for(device, batch=3, n=8, k=k, dtype=dtype)
     behind = torch.arange(8) >= torch.tensor(lengths)[:, None]
-    tokens = [name for name in ("f", "h", "alpha", "beta") if name in inputs]
+    tokens = ("f", "alpha", "beta")
     dirty = inputs | {name: inputs[name].clone() for name in tokens}
     for name in tokens:
         dirty[name][behind.to(device)] = torch.nan
@@ -165,7 +151,7 @@ def test_a_batch_without_tokens_may_have_lengths(use, device):
 
 VIEWS = {
     "transposed": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
-    "transposed at the end": lambda x: x.mT.contiguous().mT if x.ndim > 1 else x,
+    "transposed at the end": lambda x: x.mT.contiguous().mT,
     "strided": lambda x: torch.stack([x, x + 1], -1).flatten(-2)[..., ::2],
     "expanded": lambda x: x[:1].expand(x.shape),
     "offset": lambda x: torch.cat([x[:1] * 0, x])[1:],
@@ -174,22 +160,16 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_states_and_weights_may_have_any_strides(view, device):
-    inputs = inputs_for(device, n=7, k=4, use="weighted")
-    viewed = {name: VIEWS[view](x) if x.ndim > 1 or view == "strided" else x for name, x in inputs.items()}
-    assert_agrees(viewed)
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_gates_and_memories_may_have_any_strides(view, device):
-    inputs = inputs_for(device, n=7, k=4, dtype=torch.float16)
+@pytest.mark.parametrize(("use", "dtype"), [("weighted", torch.float32), ("everything", torch.float16)])
+def test_inputs_may_have_any_strides(use, dtype, view, device):
+    inputs = inputs_for(device, n=7, k=4, use=use, dtype=dtype)
     assert_agrees({name: VIEWS[view](x) for name, x in inputs.items()})
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_tiled_states_may_have_any_strides(view, device, small_tiles):
     inputs = inputs_for(device, n=7, k=20, use="linear", dtype=torch.float16)
-    assert_agrees(inputs | {"f": VIEWS[view](inputs["f"])})
+    assert_agrees({"f": VIEWS[view](inputs["f"])})
 
 
 @pytest.mark.parametrize("dtype", PORTABLE)
@@ -217,12 +197,11 @@ def test_negative_gates_are_taken_as_they_are(device):
 @pytest.mark.parametrize("cut", [0, 1, 20], ids="cut={}".format)
 def test_continuing_equals_encoding_at_once(cut, dtype, device):
     inputs = inputs_for(device, batch=1, n=20, dtype=dtype)
-    tokens = {name: x for name, x in inputs.items() if name in ("f", "h", "alpha", "beta")}
-    others = {name: x for name, x in inputs.items() if name in ("weight", "bias")}
+    tokens = {name: x for name, x in inputs.items() if name != "initial"}
     first = {name: x[:, :cut] for name, x in tokens.items()}
     rest = {name: x[:, cut:] for name, x in tokens.items()}
-    memory = encode(**first, **others, initial=inputs["initial"], backend="triton")
-    both = encode(**rest, **others, initial=memory, backend="triton")
+    memory = encode(**first, initial=inputs["initial"], backend="triton")
+    both = encode(**rest, initial=memory, backend="triton")
     whole = encode(**inputs, backend="triton")
     assert (both - whole).norm() <= 2 * TOLERANCES[dtype][0] * whole.norm()
 
@@ -276,18 +255,12 @@ def test_float32_is_as_exact_as_tf32_where_torch_allows_it(k, device, tf32):
     inputs = inputs_for(device, n=70, k=k)
     G = torch.randn(2, k, k)
     found = results(inputs, G, lengths=[70, 33], backend="triton")
-    assert_close(found, expected_of(inputs, G, [70, 33]), torch.float32, {torch.float32: (2e-3, 1e-2)})
-
-
-def test_float64_is_refused(device):
-    inputs = inputs_for(device, dtype=torch.float64)
-    with pytest.raises(DtypeError, match=r"float32, float16 or bfloat16, got torch\.float64"):
-        encode(**inputs, backend="triton")
+    agreement.assert_close(found, expected_of(inputs, G, [70, 33]), (2e-3, 1e-2))
 
 
 def test_a_second_derivative_is_refused(device):
     inputs = inputs_for(device)
-    states = next(iter(inputs.values())).requires_grad_()
+    states = inputs["f"].requires_grad_()
     memory = encode(**inputs, backend="triton")
     (gradient,) = torch.autograd.grad(memory.square().sum(), states, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):

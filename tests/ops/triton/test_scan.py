@@ -1,15 +1,18 @@
 """The adaptive scan's kernels, on the chip and wide, against the reference in float64, values and gradients."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 
-from attar.errors import DtypeError, OptionError
+from attar.errors import OptionError
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
 from attar.ops.triton import gates as gate_kernels
 from attar.ops.triton import scan as kernels
+
+from . import agreement
 
 pytestmark = pytest.mark.gpu
 
@@ -38,31 +41,12 @@ def run(inputs, **options):
     return encode_adaptive(**others, cell=AffineGates(*(inputs.get(name) for name in CELL)), **options)
 
 
-def results(inputs, G, **options):
-    """The memory and the gradient of every input, by name."""
-    leaves = {name: x.detach().requires_grad_() for name, x in inputs.items()}
-    memory = run(leaves, **options)
-    if not memory.requires_grad:  # a loop over no tokens has met none of its inputs
-        gradients = [torch.zeros_like(x) for x in leaves.values()]
-    else:
-        wanted = {"allow_unused": True, "materialize_grads": True}
-        gradients = torch.autograd.grad(memory, list(leaves.values()), G.to(memory), **wanted)
-    return {"memory": memory.detach(), **dict(zip(leaves, gradients, strict=True))}
-
-
-def expected_of(inputs, G, lengths=None):
-    exact = {name: x.cpu().double() for name, x in inputs.items()}
-    return results(exact, G, lengths=lengths, backend="reference")
+results, expected_of = partial(agreement.results, run), partial(agreement.expected_of, run)
 
 
 def assert_close(found, expected, G, tolerances):
-    for name, y in expected.items():
-        x, allowed = found[name].cpu().double(), tolerances[name != "memory"]
-        # What decay leaves of the first memory's gradient may be tiny: it is as exact as what it was made of.
-        scale = float(G.norm() if name == "initial" else y.norm())
-        error = float((x - y).norm())
-        assert x.shape == y.shape, name
-        assert error <= allowed * scale, f"{name} is off by {error / max(scale, 1e-30):.1e}"
+    # What decay leaves of the first memory's gradient may be tiny: it is as exact as what it was made of.
+    agreement.assert_close(found, expected, tolerances, {"initial": G.norm()})
 
 
 def assert_agrees(inputs, lengths=None):
@@ -252,22 +236,6 @@ def test_under_autocast_sums_stay_float32(device):
     assert memory.dtype == torch.float32
     found = {"memory": memory.detach(), "f": gradient}
     assert_close(found, {name: expected[name] for name in found}, G, TOLERANCES[torch.float32])
-
-
-def test_float64_is_refused(device):
-    with pytest.raises(DtypeError, match=r"float32, float16 or bfloat16, got torch\.float64"):
-        run(inputs_for(device, dtype=torch.float64), backend="triton")
-
-
-def test_other_cells_are_refused(device):
-    h, f = torch.zeros(2, 1, 4, 3, device=device)
-    with pytest.raises(OptionError, match=r"expected AffineGates, .* got function, .*; use backend='torch'"):
-        encode_adaptive(h, f, lambda h, f, reading: (h[:, 0], h[:, 0]), backend="triton")
-
-
-def test_inversion_is_refused(device):
-    with pytest.raises(OptionError, match=r"got AffineGates, 'invert' and k = 5; use backend='torch'"):
-        run(inputs_for(device), backward="invert", backend="triton")
 
 
 def test_a_second_derivative_is_refused(device):

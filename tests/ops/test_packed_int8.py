@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attar.errors import DtypeError, ShapeError
 from attar.ops.gram import encode
-from attar.ops.packed.triangle import SCALE_DTYPES, dequantize, pack, quantize, unpack
+from attar.ops.packed import SCALE_DTYPES, dequantize, pack, quantize, unpack
 
 
 def memories_of(*shape, spread=1.0):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.ops.gram import encode
 from attar.ops.lookups import lookup
-from attar.ops.packed.lookup import packed_lookup, packed_update
-from attar.ops.packed.triangle import pack, unpack
+from attar.ops.packed import pack, packed_lookup, packed_update, unpack
 
 SIZES = [1, 2, 3, 64, 100, 127, 128, 129]
 DTYPES = [np.float32, np.float64]

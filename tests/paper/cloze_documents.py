@@ -1,0 +1,77 @@
+"""Random cloze documents over a few words and names, and documents as `.question` files."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from attar.paper.cloze import ClozeDocument, Question, QuestionFile, count_names, entity_number
+from attar.paper.words import Vocabulary
+
+FEW_WORDS = Vocabulary(("met", "in", "the", "house", "."), entities=8)
+names = st.sampled_from([1, 4, 6, 7])
+tokens = st.sampled_from(["met", "in", "the", "."]) | names.map("@entity{}".format)
+questions = st.builds(
+    lambda before, after, answer: Question((*before, "@placeholder", *after), answer),
+    st.lists(tokens, max_size=3),
+    st.lists(tokens, max_size=3),
+    names,
+)
+documents = st.builds(
+    lambda source, sentences, asked: ClozeDocument("", source, sentences, {}, asked),
+    st.sampled_from(["novels", "news"]),
+    st.lists(st.lists(tokens, min_size=1, max_size=12), max_size=20),
+    st.lists(questions, max_size=3),
+)
+
+
+def renumbered(document: ClozeDocument) -> ClozeDocument:
+    """The document with its names numbered 0, 1, … in the order of their numbers."""
+    rows = [*document.sentences, *(question.tokens for question in document.questions)]
+    numbers = {entity_number(token) for row in rows for token in row} - {None}
+    order = sorted(numbers | {question.answer for question in document.questions})
+    renamed = {f"@entity{number}": f"@entity{place}" for place, number in enumerate(order)}
+    return replace(
+        document,
+        sentences=[[renamed.get(token, token) for token in sentence] for sentence in document.sentences],
+        questions=[
+            Question(tuple(renamed.get(token, token) for token in q.tokens), order.index(q.answer))
+            for q in document.questions
+        ],
+    )
+
+
+def format_question(file: QuestionFile) -> bytes:
+    """The bytes of a `.question` file."""
+    names = "\n".join(f"@entity{number}:{name}" for number, name in file.names)
+    return "\n\n".join((file.url, file.document, file.question, file.answer, names)).encode()
+
+
+def write_folder(documents: Iterable[ClozeDocument], folder: Path) -> int:
+    """Write documents as `.question` files, one per question; return their number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for document in documents:
+        text = " ".join(token for sentence in document.sentences for token in sentence)
+        names = tuple(document.names.items())
+        for asked in document.questions:
+            question, answer = " ".join(asked.tokens), f"@entity{asked.answer}"
+            files.append(format_question(QuestionFile(document.name, text, question, answer, names)))
+    for data in files:
+        (folder / f"{hashlib.sha256(data).hexdigest()}.question").write_bytes(data)
+    return len(files)
+
+
+def most_frequent_name(document: ClozeDocument, excluded: Iterable[str] = ()) -> int | None:
+    """The name that occurs most often (the first of equals), except those among `excluded` tokens.
+
+    >>> document = ClozeDocument("a", "", [["@entity1", "met", "@entity0"], ["@entity1", "left"]], {})
+    >>> most_frequent_name(document), most_frequent_name(document, ["did", "@entity1", "leave"])
+    (1, 0)
+    """
+    counts = count_names(document.sentences)
+    for token in excluded:
+        counts.pop(entity_number(token), None)  # type: ignore[arg-type]
+    return max(counts, key=counts.__getitem__, default=None)
