@@ -1,6 +1,5 @@
 """Long changes are jobs: accepted at once, watched, cancelled, bounded in number, and kept for some minutes."""
 
-import asyncio
 import os
 import signal
 import threading
@@ -222,13 +221,6 @@ class TestWithAClient:
             with pytest.raises(NameTakenError, match="long"):
                 client.add("long", text + TEXT)
 
-    def test_so_they_are_by_the_client_for_asyncio(self, listen):
-        async def add():
-            async with attar.AsyncClient(listen().url) as client:
-                return (await client.add("long", TEXT * 3_000)).change
-
-        assert asyncio.run(add()) == "added"
-
     def test_a_job_that_was_cancelled_or_interrupted_adds_nothing(self, make, listen, monkeypatch):
         made = make()
         hold, server = Held(made.library, monkeypatch), listen(made)
@@ -241,8 +233,8 @@ class TestWithAClient:
                 client.add_file((TEXT * 3_000).encode(), "a.txt", progress=interrupt)
 
             def cancel(what, done, total):
-                for job in other._http.get("/v1/jobs").json()["jobs"]:
-                    other._http.delete(f"/v1/jobs/{job['id']}")
+                for job in other._sender.http.get("/v1/jobs").json()["jobs"]:
+                    other._sender.http.delete(f"/v1/jobs/{job['id']}")
 
             with pytest.raises(UnavailableError, match="the job was cancelled"):
                 client.add_file((TEXT * 3_000).encode(), "b.txt", progress=cancel)
@@ -253,10 +245,10 @@ class TestWithAClient:
         running = start()
         running.wait_for("startup complete")
         with attar.Client(running.url) as client:
-            reply = client._http.put("/v1/documents/long", json={"text": TEXT * 50_000})
+            reply = client._sender.http.put("/v1/documents/long", json={"text": TEXT * 50_000})
             path = f"/v1/jobs/{reply.json()['id']}"
-            wait_until(lambda: client._http.get(path).json().get("done", 0) > 0)
-            assert client._http.get(path).json()["state"] == "running"
+            wait_until(lambda: client._sender.http.get(path).json().get("done", 0) > 0)
+            assert client._sender.http.get(path).json()["state"] == "running"
         assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
         assert "Traceback" not in "".join(running.lines)
         with attar.Library(folder, read_only=True) as library:

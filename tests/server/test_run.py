@@ -46,7 +46,7 @@ def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(
         client.add("emma", TEXT)
         assert client.ask("emma", "Who left?")
         thread.start()
-        wait_until(lambda: "requests_in_flight 1" in client._http.get("/metrics").text)
+        wait_until(lambda: "requests_in_flight 1" in client._sender.http.get("/metrics").text)
     assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
     thread.join()
     assert changes == ["added"]
@@ -100,7 +100,7 @@ def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_los
     for thread in threads:
         thread.join()
     with attar.Client(running.url) as client:
-        text = client._http.get("/metrics").text
+        text = client._sender.http.get("/metrics").text
     assert metric(text, "attar_requests_total", route="ask", status="200") >= len(asked)
     assert len(re.findall(r"^process_resident_memory_bytes{", text, re.MULTILINE)) == 2
     assert running.stop(signal.SIGTERM) == 0
