@@ -163,8 +163,21 @@ class Verify(RequestBody):
     within: Subset | None = None
 
 
+class Searched(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What all replies to questions have: the seconds the server took, and what the answers are without.
+
+    `missing`: parts of the library that could not be asked, such as "shard 1"; their documents are not in the
+    answers. `by_words`: how many signatures are still being made; until then, documents are found by their words
+    (BM25) alone.
+    """
+
+    seconds: float
+    missing: list[str] = []
+    by_words: int = 0
+
+
 class Verification(Verified, frozen=True, kw_only=True):
-    """Whether documents say a quote, and the seconds the server took; `missing` and `by_words` as in `Answers`."""
+    """Whether documents say a quote; `seconds`, `missing` and `by_words` as in other replies."""
 
     quote: str
     seconds: float
@@ -172,30 +185,18 @@ class Verification(Verified, frozen=True, kw_only=True):
     by_words: int = 0
 
 
-class AnswerList(msgspec.Struct, omit_defaults=True):
-    """The answers to a question with all their places, the likeliest first, and the seconds the server took.
-
-    Without any, no document has the answer. `missing` and `by_words` as in `Answers`.
-    """
+class AnswerList(Searched):
+    """The answers to a question with all their places, the likeliest first. Without any, no document has the answer."""
 
     question: str
     groups: list[AnswerGroup]
-    seconds: float
-    missing: list[str] = []
-    by_words: int = 0
 
 
-class Hits(msgspec.Struct, omit_defaults=True):
-    """The documents that fit a query best, best first, and the seconds the server took.
-
-    `missing` and `by_words` as in `Answers`.
-    """
+class Hits(Searched):
+    """The documents that fit a query best, best first."""
 
     query: str
     hits: list[Hit]
-    seconds: float
-    missing: list[str] = []
-    by_words: int = 0
 
 
 class QuestionAnswers(msgspec.Struct):
@@ -206,28 +207,20 @@ class QuestionAnswers(msgspec.Struct):
     answers: list[Answer]
 
 
-class Answers(QuestionAnswers, omit_defaults=True):
-    """The answers to a single question, the seconds the server took, and the bytes of memory read.
+class Answers(Searched):
+    """The answers to a single question, and the bytes of memory read; 0 if all documents were asked."""
 
-    `bytes` is 0 if all documents were asked. `missing`: parts of the library that could not be asked, such as
-    "shard 1"; their documents are not in the answers. `by_words`: how many signatures are still
-    being made; until then, documents are found by their words (BM25) alone.
-    """
-
-    seconds: float
+    document: str | None
+    question: str
+    answers: list[Answer]
     bytes: int
-    missing: list[str] = []
-    by_words: int = 0
 
 
-class ManyAnswers(msgspec.Struct, omit_defaults=True):
-    """The answers to each question, in order; `missing` and `by_words` as in `Answers`."""
+class ManyAnswers(Searched):
+    """The answers to each question, in order, and the bytes of memory read."""
 
     results: list[QuestionAnswers]
-    seconds: float
     bytes: int
-    missing: list[str] = []
-    by_words: int = 0
 
 
 class Changes(msgspec.Struct):
@@ -239,7 +232,7 @@ class Changes(msgspec.Struct):
 class Page(msgspec.Struct, omit_defaults=True):
     """Some documents in the order of names, the `after` of the next page, and the count of all documents.
 
-    `missing` as in `Answers`: documents of these parts are neither listed nor counted.
+    `missing`: documents of these parts are neither listed nor counted.
     """
 
     documents: list[Document]

@@ -49,7 +49,9 @@ class Server:
                 503, headers={"retry-after": self.retry_after}, content=msgspec.json.encode(problem)
             )
         count = len(msgspec.json.decode(request.content, type=wire.Ask).questions)
-        return httpx.Response(200, content=msgspec.json.encode(wire.ManyAnswers([RESULT] * count, 0.0, 0)))
+        return httpx.Response(
+            200, content=msgspec.json.encode(wire.ManyAnswers([RESULT] * count, 0, seconds=0.0))
+        )
 
 
 def connect(server, **options):
@@ -228,7 +230,9 @@ class Losing(Server):
         if self.faults:
             raise self.faults.pop(0)
         if request.url.path == wire.ASK:
-            return httpx.Response(200, content=msgspec.json.encode(wire.ManyAnswers([RESULT], 0.0, 0)))
+            return httpx.Response(
+                200, content=msgspec.json.encode(wire.ManyAnswers([RESULT], 0, seconds=0.0))
+            )
         return httpx.Response(200, content=b'{"name": "emma", "change": "appended", "tokens": 1, "bytes": 1}')
 
 

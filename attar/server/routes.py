@@ -13,6 +13,7 @@ from typing import Any, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
+from msgspec.structs import asdict
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -140,48 +141,37 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     ]
     if body.single:
         (one,) = results
-        return wire.Answers(one.document, one.question, one.answers, seconds, read, missing, by_words)
-    return wire.ManyAnswers(results, seconds, read, missing, by_words)
+        return wire.Answers(
+            one.document, one.question, one.answers, read, seconds=seconds, missing=missing, by_words=by_words
+        )
+    return wire.ManyAnswers(results, read, seconds=seconds, missing=missing, by_words=by_words)
 
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
-    started = time.perf_counter()
     check_length("question", len(body.question), service.settings.max_question)
     check_cost([body.question], body.top)
-    groups, missing = await service.search(
+    groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
     )
     service.metrics.count_questions(1, to_all=True)
-    seconds = time.perf_counter() - started
-    return wire.AnswerList(body.question, groups, seconds, missing, service.unsigned)
+    return wire.AnswerList(body.question, groups, **asdict(about))
 
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
-    started = time.perf_counter()
     check_length("query", len(body.query), service.settings.max_question)
     search_all = partial(
         service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
     )
-    hits, missing = await service.search(search_all)
-    return wire.Hits(body.query, hits, time.perf_counter() - started, missing, service.unsigned)
+    hits, about = await service.search(search_all)
+    return wire.Hits(body.query, hits, **asdict(about))
 
 
 async def verify(service: Service, request: Request, body: wire.Verify) -> wire.Verification:
     """Tell whether documents say a sentence, word for word or with a few words changed, and where."""
-    started = time.perf_counter()
-    result, missing = await service.search(lambda: service.library.verify(body.quote, within=body.within))
-    seconds = time.perf_counter() - started
-    return wire.Verification(
-        result.verdict,
-        result.passages,
-        result.unchecked,
-        quote=body.quote,
-        seconds=seconds,
-        missing=missing,
-        by_words=service.unsigned,
-    )
+    found, about = await service.search(partial(service.library.verify, body.quote, within=body.within))
+    return wire.Verification(**asdict(found), quote=body.quote, **asdict(about))
 
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
@@ -223,7 +213,7 @@ async def put_document(
     draft = Draft.of(name, body.text, body.title, body.tags, body.metadata)
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, lambda job: add_drafts(service.library, [draft], body.replace, job))
-    (change,) = await service.write(lambda: service.library.add_many([draft], replace=body.replace))
+    (change,) = await service.writes.run(partial(service.library.add_many, [draft], replace=body.replace))
     return 201 if change.change == "added" else 200, change
 
 
@@ -238,7 +228,7 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, run)
-    return await service.write(append)
+    return await service.writes.run(append)
 
 
 async def add_files(service: Service, request: Request, body: list[Upload]) -> wire.Changes | Response:
@@ -249,11 +239,10 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
     check_labels(tags or (), {})
     read = partial(service.read_files, body, tags=tags, source=_source(request, body))
     if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
-        drafts = await service.run_slow(read)
+        drafts = await service.slow.run(read)
         if sum(len(draft.text) for draft in drafts) <= LONG:
-            return wire.Changes(
-                await service.write(lambda: service.library.add_many(drafts, replace=replace))
-            )
+            add = partial(service.library.add_many, drafts, replace=replace)
+            return wire.Changes(await service.writes.run(add))
         return _accepted(service, what, lambda job: add_drafts(service.library, drafts, replace, job))
     return _accepted(service, what, lambda job: add_drafts(service.library, read(in_job=True), replace, job))
 
@@ -284,7 +273,7 @@ async def cancel_job(service: Service, request: Request) -> wire.Job:
 
 async def status(service: Service, request: Request) -> wire.Status:
     """Show the size of the library, and what the server is doing."""
-    stats = await service.stats()
+    stats = await service.status.run(service.library.stats)
     questions, seconds = service.metrics.questions()
     return wire.Status(
         version=attar.__version__,
@@ -296,7 +285,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         questions=questions,
         question_seconds=seconds,
         signatures=service.signing,
-        look=await service.default_look(),
+        look=await service.status.run(lambda: service.library.default_look),
     )
 
 
@@ -304,7 +293,7 @@ async def merge_documents(service: Service, request: Request, body: wire.Merge) 
     """Make one document of several, which stay."""
     _check_count("documents", body.documents, service.settings.max_questions)
     key, library = _idempotency_key(request), service.library
-    return await service.write(
+    return await service.writes.run(
         lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace, key=key)
     )
 
@@ -312,21 +301,21 @@ async def merge_documents(service: Service, request: Request, body: wire.Merge) 
 async def remove_documents(service: Service, request: Request, body: wire.Remove) -> Response:
     """Remove documents: all of them, or none if one does not exist."""
     _check_count("documents", body.documents, service.settings.max_questions)
-    await service.write(lambda: service.library.remove(*body.documents))
+    await service.writes.run(partial(service.library.remove, *body.documents))
     return Response(status_code=204)
 
 
 async def tag_documents(service: Service, request: Request, body: wire.Tag) -> Response:
     """Add tags to documents and take others away: of all of them, or of none if one does not exist."""
     _check_count("documents", body.documents, service.settings.max_questions)
-    await service.write(lambda: service.library.tag(*body.documents, add=body.add, remove=body.remove))
+    await service.writes.run(partial(service.library.tag, *body.documents, add=body.add, remove=body.remove))
     return Response(status_code=204)
 
 
 async def remove_document(service: Service, request: Request) -> Response:
     """Remove a document."""
     name = _document_name(request)
-    await service.write(lambda: service.library.remove(name))
+    await service.writes.run(partial(service.library.remove, name))
     return Response(status_code=204)
 
 
@@ -339,17 +328,17 @@ async def readiness(service: Service, request: Request) -> Response:
     """Whether the reader is loaded, and the library can be read and written."""
     if not service.ready:
         raise ProblemError(503, "the server is starting")
-    await service.check()
-    made = service.signing
-    more = (
-        "" if made is None else f"signatures: {made.done} of {made.total} made; others are found by words\n"
-    )
-    return PlainTextResponse(f"ready\n{more}")
+    await service.status.run(service.check)
+    line, made = "ready\n", service.signing
+    if made is not None:
+        line += f"signatures: {made.done} of {made.total} made; others are found by words\n"
+    return PlainTextResponse(line)
 
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
-    return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    text = await service.status.run(lambda: service.metrics.text(service.library.stats()))
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _wants_job(request: Request, size: int, long: int = LONG) -> bool:

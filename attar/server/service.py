@@ -21,8 +21,7 @@ from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
 from attar.server.openapi import Upload
 from attar.server.settings import Settings
-from attar.store.maintenance import Stats
-from attar.wire import Signing
+from attar.wire import Searched, Signing
 
 Value = TypeVar("Value")
 
@@ -63,27 +62,30 @@ class Service:
         self.ready = False
         # How many signatures are made, while some are missing; the task that makes them, and when that was looked for.
         self.signing: Signing | None = None
-        self._making: asyncio.Task[None] | None = None
+        self._making: asyncio.Task[None]
         self._looked = -math.inf
         self._asks = Batcher[AskJob, list[Asked]](
             lambda jobs: answer_together(library, jobs),
             name="ask",
             max_batch=settings.max_batch,
             max_queue=settings.max_queue,
-            on_batch=metrics.count_batch,
-            on_queue=metrics.set_queue_length,
+            on_batch=metrics.batches.observe,
+            on_queue=metrics.queue.set,
         )
         # A thread each: a list does not wait for a long file, nor an operator for a list.
-        self._writes = SerialExecutor("write")
+        # Short changes; jobs have a thread of their own.
+        self.writes = SerialExecutor("write")
+        # What takes long, and nothing else waits for.
+        self.slow = SerialExecutor("slow")
+        # What operators ask.
+        self.status = SerialExecutor("status")
         self._reads = SerialExecutor("read")
         self._searches = SerialExecutor("search")
-        self._slow = SerialExecutor("slow")
-        self._status = SerialExecutor("status")
         self._signatures = SerialExecutor("signatures")
 
     async def open(self) -> None:
         """Load the reader, so that the first question does not wait for it, then the signatures, while it serves."""
-        await self._slow.run(self.library.prepare)
+        await self.slow.run(self.library.prepare)
         self.library.defer_signatures()
         folder = self.settings.shared
         if folder is None:
@@ -111,26 +113,18 @@ class Service:
     def _look_for_unsigned(self) -> None:
         """Make signatures of documents that another process has added without."""
         now = time.monotonic()
-        if (
-            self.ready
-            and now - self._looked > _LOOK_SECONDS
-            and self._making is not None
-            and self._making.done()
-        ):
+        if self.ready and self._making.done() and now - self._looked > _LOOK_SECONDS:
             self._looked = now
             self._making = asyncio.create_task(self._make_signatures())
 
     async def close(self) -> None:
         """Finish accepted work, stop jobs and what nobody waits for, and close the library."""
-        self.ready = False
-        if self._making is not None:  # else it has not been opened
+        if self.ready:  # else it could not be opened
+            self.ready = False
             self._making.cancel()
             await asyncio.to_thread(self.jobs.close)
-        executors = (
-            *(self._asks, self._writes, self._reads, self._searches, self._slow, self._status),
-            self._signatures,
-        )
-        await asyncio.gather(*(executor.close() for executor in executors))
+        threads = self.writes, self.slow, self.status, self._reads, self._searches, self._signatures
+        await asyncio.gather(self._asks.close(), *(thread.close() for thread in threads))
         self._opened.close()
         self.library.close()
 
@@ -153,27 +147,22 @@ class Service:
         missing: list[str] = []
         for turn in turns(questions, _TURN_OF_ALL):
             ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look, within=within)
-            answers, without = await self.search(ask)
+            answers, about = await self.search(ask)
             asked += [Asked(answer, 0) for answer in answers]
-            missing += [part for part in without if part not in missing]
+            missing += [part for part in about.missing if part not in missing]
         return asked, missing
 
-    async def search(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
-        """Run work that looks through all documents; its result, and the parts of the library that it is without."""
+    async def search(self, work: Callable[[], Value]) -> tuple[Value, Searched]:
+        """Run work that looks through all documents; its result, and what it is without."""
+        started = time.perf_counter()
         self._look_for_unsigned()
-        return await self._searches.run(lambda: _without_missing(work))
+        result, missing = await self._searches.run(lambda: _without_missing(work))
+        seconds = time.perf_counter() - started
+        return result, Searched(seconds=seconds, missing=missing, by_words=self.unsigned)
 
     async def read(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
         """Run work that reads documents, and takes milliseconds; its result, and the missing parts."""
         return await self._reads.run(lambda: _without_missing(work))
-
-    async def write(self, work: Callable[[], Value]) -> Value:
-        """Run a short change of the library, one at a time; jobs go on meanwhile."""
-        return await self._writes.run(work)
-
-    async def run_slow(self, work: Callable[[], Value]) -> Value:
-        """Run work that takes long, on a thread that nothing else waits for."""
-        return await self._slow.run(work)
 
     def read_files(
         self, files: Sequence[Upload], *, tags: Sequence[str] | None, source: str, in_job: bool = False
@@ -188,23 +177,11 @@ class Service:
                 drafts.append(draft.labelled(tags, None))
         return drafts
 
-    async def stats(self) -> Stats:
-        """The totals of the library."""
-        return await self._status.run(self.library.stats)
-
-    async def default_look(self) -> int:
-        """How many sentences a question reads again by default."""
-        return await self._status.run(lambda: self.library.default_look)
-
-    async def check(self) -> None:
+    def check(self) -> None:
         """Refuse if the library cannot be read, or cannot be written though it should."""
-        await self.stats()
+        self.library.stats()
         if not self.settings.read_only:
-            await self._status.run(self.library.check_disk)
-
-    async def metrics_text(self) -> bytes:
-        """Metrics for Prometheus, with the library's totals."""
-        return await self._status.run(lambda: self.metrics.text(self.library.stats()))
+            self.library.check_disk()
 
     async def _raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
         # Similar names take a second to find among ten thousand documents: only if nobody waits for the thread.
@@ -214,8 +191,8 @@ class Service:
                 if similar is not None:
                     raise UnknownDocumentError.named(name, similar) from None
 
-        if self._slow.idle:
-            await self._slow.run(suggest)
+        if self.slow.idle:
+            await self.slow.run(suggest)
         raise error
 
 
@@ -227,32 +204,25 @@ def _without_missing(work: Callable[[], Value]) -> tuple[Value, list[str]]:
 def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
     """The results of each job of a batch, or its first error, which does not affect other jobs."""
 
-    def ask(some: list[AskJob]) -> list[list[Asked] | Exception]:
-        results: list[list[Asked] | Exception] = [[] for _ in some]
-        for look in {job.look for job in some}:
-            chosen = [at for at, job in enumerate(some) if job.look == look]
-            for at, result in zip(chosen, ask_alike([some[at] for at in chosen], look), strict=True):
-                results[at] = result
+    def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
+        results: list[list[Asked] | AttarError] = [[] for _ in some]
+        for top, look in {(job.top, job.look) for job in some}:
+            alike = [at for at, job in enumerate(some) if (job.top, job.look) == (top, look)]
+            names = [name for at in alike for name in some[at].names]
+            questions = [question for at in alike for question in some[at].questions]
+            answers = iter(library.ask_each(names, questions, top=top, look=look))
+            for at in alike:
+                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions])
         return results
 
-    def ask_alike(some: list[AskJob], look: int | None) -> list[list[Asked] | Exception]:
-        names = [name for job in some for name in job.names]
-        questions = [question for job in some for question in job.questions]
-        tops = [job.top for job in some if job.top is not None]
-        top = max(tops) if len(tops) == len(some) else None
-        results = iter(library.ask_each(names, questions, top=top, look=look))
-        return [_first_error_or_all([next(results) for _ in job.questions], job.top) for job in some]
-
     # An error of one question is its result; only what nobody foresaw fails for the whole batch.
-    results: list[list[Asked] | Exception] = [*isolate_failures(ask, jobs)]
-    return results
+    return [*isolate_failures(ask, jobs)]
 
 
-def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | Exception:
-    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
+def _first_error_or_all(results: list[Asked | AttarError]) -> list[Asked] | AttarError:
     asked: list[Asked] = []
     for result in results:
         if isinstance(result, AttarError):
             return result
-        asked.append(Asked(result.answers[:top], result.bytes))
+        asked.append(result)
     return asked
