@@ -17,7 +17,7 @@ from attar.server.jobs import Jobs
 from attar.server.problems import ProblemError
 from benchmarks.document_files import zip_of
 
-from .conftest import wait_until
+from .conftest import Hold, wait_until
 
 TEXT = "Then Ann met Bob. Bob left for Rome. "
 ASYNC = {"prefer": "respond-async"}
@@ -39,25 +39,10 @@ def ended(served, job) -> wire.Job:
     return state_of(served, job)
 
 
-class Held:
-    """Makes a library's additions wait until `go` is set, or the work is stopped."""
-
-    def __init__(self, library, monkeypatch):
-        self.begun, self.go, self.add_many = threading.Event(), threading.Event(), library.add_many
-        monkeypatch.setattr(library, "add_many", self.wait_and_add)
-
-    def wait_and_add(self, *arguments, **options):
-        self.begun.set()
-        while not self.go.is_set():
-            check_stopped()
-            time.sleep(0.01)
-        return self.add_many(*arguments, **options)
-
-
 @pytest.fixture
 def held(serve, monkeypatch):
     served = serve(max_jobs=2)
-    return served, Held(served.library, monkeypatch)
+    return served, Hold(served.library, monkeypatch, "add_many", can_be_stopped=True)
 
 
 class TestAJob:
@@ -223,7 +208,8 @@ class TestWithAClient:
 
     def test_a_job_that_was_cancelled_or_interrupted_adds_nothing(self, make, listen, monkeypatch):
         made = make()
-        hold, server = Held(made.library, monkeypatch), listen(made)
+        hold = Hold(made.library, monkeypatch, "add_many", can_be_stopped=True)
+        server = listen(made)
 
         def interrupt(what, done, total):
             raise KeyboardInterrupt
