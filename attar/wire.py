@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from attar.errors import OptionError
 from attar.results import (
     LONGEST_QUESTION,
     Answer,
@@ -15,7 +14,6 @@ from attar.results import (
     Hit,
     Subset,
     Verified,
-    paired,
 )
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
@@ -110,30 +108,6 @@ class Ask(RequestBody):
     top: Top | None = 5
     look: Look | None = None
     within: Subset | None = None
-
-    @property
-    def single(self) -> bool:
-        """Whether it is one question, about one document or all, which gets the `Answers` reply."""
-        return self.documents is None and self.questions is None
-
-    @property
-    def asks_all(self) -> bool:
-        """Whether no document is given: all are asked."""
-        return self.document is None and self.documents is None
-
-    def pairs(self) -> tuple[list[str], list[str]]:
-        """Documents' names and questions, of equal length.
-
-        >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
-        (['emma', 'emma'], ['Who left?', 'Who came?'])
-        """
-        questions = _one_or_many("question", self.question, self.questions)
-        if self.within and not self.asks_all:
-            raise OptionError.expected("within", "no other document", "one", "name it in within")
-        names = [""] if self.asks_all else _one_or_many("document", self.document, self.documents)
-        if not names or not questions:
-            raise OptionError.expected("questions", "at least one, and a document", "none")
-        return paired(names, questions)
 
 
 class ListAnswers(RequestBody):
@@ -303,12 +277,3 @@ class Status(msgspec.Struct):
     question_seconds: float | None
     signatures: Signing | None
     look: int
-
-
-def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:
-    """The values of a field that is given once or as a list."""
-    if one is not None and many is None:
-        return [one]
-    if one is None and many is not None:
-        return many
-    raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")

@@ -26,7 +26,7 @@ from attar import wire
 from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
-from attar.results import Change, Document, DocumentDetails, Subset, check_labels
+from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
 from attar.server.batching import check_cost, check_length
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
@@ -52,12 +52,13 @@ class Endpoint:
 
     def __init__(self, service: Service, methods: Mapping[str, Route]) -> None:
         self._service = service
-        self._routes = {method: (route, route.name) for method, route in methods.items()}
+        self._routes = dict(methods)
         if "GET" in methods:
-            self._routes["HEAD"] = self._routes["GET"]
+            self._routes["HEAD"] = methods["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route, scope[ROUTE] = self._routes[scope["method"]]
+        route = self._routes[scope["method"]]
+        scope[ROUTE] = route.name
         request = Request(scope, receive, send)
         if route.changes:
             _refuse_read_only(self._service, request)
@@ -120,31 +121,62 @@ def _refuse_other_sites(service: Service, request: Request) -> None:
 async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
     """Answer one or many questions about one or many documents, or about all."""
     started = time.perf_counter()
-    names, questions = body.pairs()
+    names, questions = _pairs(body)
+    asks_all = _asks_all(body)
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
         check_length("question", len(question), service.settings.max_question)
     check_cost(questions, body.top)
     by_words = 0
-    if body.asks_all:
+    if asks_all:
         asked, missing = await service.ask_all(questions, body.top, body.look, body.within)
         by_words = service.unsigned
     else:
         asked, missing = await service.ask(AskJob(names, questions, body.top, body.look)), []
     seconds = time.perf_counter() - started
-    service.metrics.count_questions(len(questions), to_all=body.asks_all)
+    service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
     results = [
         wire.QuestionAnswers(name or None, question, result.answers)
         for name, question, result in zip(names, questions, asked, strict=True)
     ]
-    if body.single:
+    if body.documents is None and body.questions is None:
         (one,) = results
         return wire.Answers(
             one.document, one.question, one.answers, read, seconds=seconds, missing=missing, by_words=by_words
         )
     return wire.ManyAnswers(results, read, seconds=seconds, missing=missing, by_words=by_words)
+
+
+def _asks_all(body: wire.Ask) -> bool:
+    return body.document is None and body.documents is None
+
+
+def _pairs(body: wire.Ask) -> tuple[list[str], list[str]]:
+    """Documents' names and questions, of equal length; the names are empty if all documents are asked.
+
+    >>> _pairs(wire.Ask(document="emma", questions=["Who left?", "Who came?"]))
+    (['emma', 'emma'], ['Who left?', 'Who came?'])
+    """
+    questions = _one_or_many("question", body.question, body.questions)
+    names = [""]
+    if not _asks_all(body):
+        names = _one_or_many("document", body.document, body.documents)
+        if body.within:
+            raise OptionError.expected("within", "no other document", "one", "name it in within")
+    if not names or not questions:
+        raise OptionError.expected("questions", "at least one, and a document", "none")
+    return paired(names, questions)
+
+
+def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:
+    """The values of a field that is given once or as a list."""
+    if one is not None and many is None:
+        return [one]
+    if one is None and many is not None:
+        return many
+    raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")
 
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:

@@ -208,12 +208,6 @@ def served(serve) -> Served:
 
 
 @pytest.fixture
-def metric():
-    """Reads a value from Prometheus's text format: `metric(text, "attar_requests_in_flight")`."""
-    return read_metric
-
-
-@pytest.fixture
 def refused():
     """Asserts that a response is a problem object with a status; returns its detail."""
 

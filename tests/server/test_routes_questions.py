@@ -50,14 +50,24 @@ def test_many_questions(served, body, pairs):
 
 
 @pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ({}, '"question" or "questions", got neither'),
+        ({"document": "0"}, '"question" or "questions", got neither'),
+        ({"document": "0", "documents": ["0"], "question": "Who left?"}, "got both"),
+        ({"documents": ["0", "1"], "questions": QUESTIONS}, "one for each of 2 documents, got 3"),
+        ({"documents": [], "question": "Who left?"}, "at least one"),
+        ({"document": "0", "questions": []}, "at least one"),
+        ({"document": "0", "question": "Who left?", "within": {"names": ["0"]}}, "name it in within"),
+    ],
+)
+def test_documents_and_questions_that_do_not_pair_are_refused(served, refused, body, line):
+    assert line in refused(served.post("/v1/ask", body), 422)
+
+
+@pytest.mark.parametrize(
     "body",
     [
-        {},
-        {"document": "0"},
-        {"document": "0", "documents": ["0"], "question": "Who left?"},
-        {"documents": ["0", "1"], "questions": QUESTIONS},
-        {"documents": [], "questions": []},
-        {"document": "0", "questions": []},
         {"document": "0", "question": "Who left?", "top": 0},
         {"document": "0", "question": "Who left?", "top": 1.5},
         {"document": "0", "question": 7},
