@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 import attar
 from attar import wire
@@ -156,13 +156,7 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
         default=StaticFiles(directory=PAGE_FOLDER, html=True),
         lifespan=lifespan,
     )
-    for_requests = _with_middleware(router, settings, metrics)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        # What is not a request is the start and the end of the server.
-        await (for_requests if scope["type"] == "http" else router)(scope, receive, send)
-
-    return app
+    return middleware.RequestsOnly(_with_middleware(router, settings, metrics), router)
 
 
 def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:

@@ -23,16 +23,16 @@ from starlette.types import Receive, Scope, Send
 
 import attar
 from attar import wire
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
-from attar.server.batching import check_cost, check_length
+from attar.server.batching import AskJob, check_cost, check_length
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
 from attar.server.openapi import Route, Upload
 from attar.server.problems import ProblemError, printable
-from attar.server.service import AskJob, Service
+from attar.server.service import Service
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
@@ -52,13 +52,12 @@ class Endpoint:
 
     def __init__(self, service: Service, methods: Mapping[str, Route]) -> None:
         self._service = service
-        self._routes = dict(methods)
+        self._routes = {method: (route, route.name) for method, route in methods.items()}
         if "GET" in methods:
-            self._routes["HEAD"] = methods["GET"]
+            self._routes["HEAD"] = self._routes["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._routes[scope["method"]]
-        scope[ROUTE] = route.name
+        route, scope[ROUTE] = self._routes[scope["method"]]
         request = Request(scope, receive, send)
         if route.changes:
             _refuse_read_only(self._service, request)
@@ -132,7 +131,11 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
         asked, missing = await service.ask_all(questions, body.top, body.look, body.within)
         by_words = service.unsigned
     else:
-        asked, missing = await service.ask(AskJob(names, questions, body.top, body.look)), []
+        missing = []
+        try:
+            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look))
+        except UnknownDocumentError as error:
+            await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started
     service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.

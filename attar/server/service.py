@@ -6,7 +6,6 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -16,7 +15,7 @@ from attar.errors import AttarError, UnknownDocumentError
 from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked, Subset
-from attar.server.batching import Batcher, SerialExecutor, check_length, isolate_failures, turns, weight_of
+from attar.server.batching import AskQueue, SerialExecutor, check_length, turns
 from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
 from attar.server.openapi import Upload
@@ -25,24 +24,12 @@ from attar.wire import Searched, Signing
 
 Value = TypeVar("Value")
 
-# Questions of one request that are answered before others have their turn.
-_TURN = 64
-# The same for questions to all documents, which take longer.
+# Questions to all documents of one request that are answered before others have their turn.
 _TURN_OF_ALL = 8
 # Seconds between two looks for documents without a signature.
 _LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED_MB = 64
-
-
-@dataclass(frozen=True)
-class AskJob:
-    """The questions of one request, each with the name of its document."""
-
-    names: list[str]
-    questions: list[str]
-    top: int | None
-    look: int | None = None
 
 
 class Service:
@@ -64,14 +51,7 @@ class Service:
         self.signing: Signing | None = None
         self._making: asyncio.Task[None]
         self._looked = -math.inf
-        self._asks = Batcher[AskJob, list[Asked]](
-            lambda jobs: answer_together(library, jobs),
-            name="ask",
-            max_batch=settings.max_batch,
-            max_queue=settings.max_queue,
-            on_batch=metrics.batches.observe,
-            on_queue=metrics.queue.set,
-        )
+        self.asks = AskQueue(library, settings, metrics)
         # A thread each: a list does not wait for a long file, nor an operator for a list.
         # Short changes; jobs have a thread of their own.
         self.writes = SerialExecutor("write")
@@ -124,20 +104,9 @@ class Service:
             self._making.cancel()
             await asyncio.to_thread(self.jobs.close)
         threads = self.writes, self.slow, self.status, self._reads, self._searches, self._signatures
-        await asyncio.gather(self._asks.close(), *(thread.close() for thread in threads))
+        await asyncio.gather(self.asks.close(), *(thread.close() for thread in threads))
         self._opened.close()
         self.library.close()
-
-    async def ask(self, job: AskJob) -> list[Asked]:
-        """Answer questions about documents, together with those of other requests."""
-        asked: list[Asked] = []
-        try:
-            for turn in turns(job.questions, _TURN):
-                part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
-                asked += await self._asks.submit(part, weight_of(part.questions))
-        except UnknownDocumentError as error:
-            await self._raise_with_suggestions(job.names, error)
-        return asked
 
     async def ask_all(
         self, questions: list[str], top: int | None, look: int | None, within: Subset | None
@@ -183,7 +152,9 @@ class Service:
         if not self.settings.read_only:
             self.library.check_disk()
 
-    async def _raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
+    async def raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
+        """Raise the error with names like one that no document has."""
+
         # Similar names take a second to find among ten thousand documents: only if nobody waits for the thread.
         def suggest() -> None:
             for name in names:
@@ -199,30 +170,3 @@ class Service:
 def _without_missing(work: Callable[[], Value]) -> tuple[Value, list[str]]:
     with collect_missing() as missing:
         return work(), missing
-
-
-def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
-    """The results of each job of a batch, or its first error, which does not affect other jobs."""
-
-    def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
-        results: list[list[Asked] | AttarError] = [[] for _ in some]
-        for top, look in {(job.top, job.look) for job in some}:
-            alike = [at for at, job in enumerate(some) if (job.top, job.look) == (top, look)]
-            names = [name for at in alike for name in some[at].names]
-            questions = [question for at in alike for question in some[at].questions]
-            answers = iter(library.ask_each(names, questions, top=top, look=look))
-            for at in alike:
-                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions])
-        return results
-
-    # An error of one question is its result; only what nobody foresaw fails for the whole batch.
-    return [*isolate_failures(ask, jobs)]
-
-
-def _first_error_or_all(results: list[Asked | AttarError]) -> list[Asked] | AttarError:
-    asked: list[Asked] = []
-    for result in results:
-        if isinstance(result, AttarError):
-            return result
-        asked.append(result)
-    return asked
