@@ -245,25 +245,28 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
 
     def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
         results: list[list[Asked] | AttarError] = [[] for _ in some]
-        for top, look in {(job.top, job.look) for job in some}:
-            alike = [at for at, job in enumerate(some) if (job.top, job.look) == (top, look)]
+        for look in {job.look for job in some}:
+            alike = [at for at, job in enumerate(some) if job.look == look]
+            tops = [some[at].top for at in alike]
+            top = None if None in tops else max(top for top in tops if top is not None)
             names = [name for at in alike for name in some[at].names]
             questions = [question for at in alike for question in some[at].questions]
             answers = iter(library.ask_each(names, questions, top=top, look=look))
             for at in alike:
-                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions])
+                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
         return results
 
     # An error of one question is its result; only what nobody foresaw fails for the whole batch.
     return [*isolate_failures(ask, jobs)]
 
 
-def _first_error_or_all(results: list[Asked | AttarError]) -> list[Asked] | AttarError:
+def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | AttarError:
+    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
     asked: list[Asked] = []
     for result in results:
         if isinstance(result, AttarError):
             return result
-        asked.append(result)
+        asked.append(Asked(result.answers[:top], result.bytes))
     return asked
 
 
