@@ -17,7 +17,7 @@ from attar.errors import (
 
 if TYPE_CHECKING:
     from attar import nn, ops
-    from attar.client import AsyncClient, Client
+    from attar.client import Client
     from attar.library.bank import DocumentBank
     from attar.library.library import Library
     from attar.library.searching import SearchState
@@ -46,7 +46,6 @@ __version__ = "0.3.0"
 
 # Loaded when first used, so that `import attar` loads no torch; the others are in `attar.results`.
 _MODULES = {
-    "AsyncClient": "attar.client",
     "Client": "attar.client",
     "DocumentBank": "attar.library.bank",
     "Library": "attar.library.library",
@@ -58,7 +57,7 @@ _MODULES = {
 }
 
 __all__ = [
-    "AccessDeniedError", "Answer", "AnswerGroup", "AsyncClient", "AttarError", "BusyError", "Change", "Client",
+    "AccessDeniedError", "Answer", "AnswerGroup", "AttarError", "BusyError", "Change", "Client",
     "Difference", "Document", "DocumentBank", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library",
     "Memory", "NameTakenError", "OtherPlace", "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread",
     "SearchState", "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified",

@@ -1,55 +1,56 @@
-"""Client and AsyncClient: a served library over HTTP, with the methods, results and errors of `attar.Library`."""
+"""Client: a served library over HTTP, with the methods, results and errors of `attar.Library`."""
 
-import asyncio
 import contextlib
-import inspect
-import itertools
 import os
+import socket
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, get_args
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote as percent_encode
 
-from attar import calls, errors, uploads, wire
-from attar.calls import Call, Reply
-from attar.errors import UnavailableError
-from attar.progress import Progress, ignore_progress
+from attar import wire
+from attar.errors import AccessDeniedError, AttarError, OptionError, UnavailableError, UnknownDocumentError
+from attar.files import NamedFile, read_named_file
+from attar.progress import BYTES, Progress, ignore_progress
 from attar.results import (
     Answer,
+    AnswerGroup,
     Change,
     Document,
+    DocumentDetails,
     FolderChanges,
+    Hit,
     Subset,
+    Verified,
+    check_labels,
+    paired,
 )
-from attar.uploads import Steps
+from attar.sending import Sender
 
 if TYPE_CHECKING:
     import httpx
 
-Value = TypeVar("Value")
-Given = ParamSpec("Given")
+    from attar.documents.following import ReadFile
+    from attar.documents.sources import FoundFiles
 
-# The longest that a server may make a client wait before it tries again, in seconds.
-_LONGEST_WAIT = 10.0
-# The client's own wait before it repeats a call whose answer was lost; each further one is twice as long.
-_SHORTEST_WAIT = 0.1
-# The longest wait between two looks at a job.
-_LONGEST_LOOK = 1.0
-_OnChange = Callable[[Change], None] | None
-_OnRefused = Callable[[errors.AttarError], None] | None
-
-
-def _pauses() -> Iterator[float]:
-    """The seconds between looks at a job, which may be short or long."""
-    for number in itertools.count():
-        yield min(_SHORTEST_WAIT * 1.3**number, _LONGEST_LOOK)
+# Questions per request; a server takes 1,024 by default.
+_QUESTIONS = 256
+# Questions to all documents per request: each takes far longer than one to a document.
+_TO_ALL = 32
+# Documents per page of a list.
+_PAGE = 1_000
+# Documents that are removed in one request; a server takes 1,024 by default.
+_REMOVED = 256
 
 
-class _Base:
-    """What both clients share: the connection's options, and when a call is repeated."""
+class Client(contextlib.AbstractContextManager["Client"]):
+    """A served library: `Client(url).ask("emma", "Who left?")`. Methods and errors are those of `attar.Library`.
 
-    _class: str
+    A call is repeated, at most `retries` times, if the server is busy (503), after the time that it gives, or if the
+    answer was lost: each change has a key, so that it is made once. Only a removal whose answer was lost is not.
+    Threads may share a client.
+    """
 
     def __init__(
         self,
@@ -58,98 +59,67 @@ class _Base:
         token: str | None = None,
         timeout: float = 60.0,
         retries: int = 4,
-        transport: Any = None,
+        transport: "httpx.BaseTransport | None" = None,
     ) -> None:
-        try:
-            import httpx
-        except ImportError as fault:
-            remedy = errors.install_command("server")
-            raise errors.MissingError("the client needs httpx, which is not installed", remedy) from fault
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._http: Any = getattr(httpx, self._class)(
-            base_url=url, headers=headers, timeout=timeout, transport=transport
+        self._sender = Sender(url, token, timeout, retries, transport)
+
+    def add(
+        self,
+        name: str,
+        text: str,
+        *,
+        title: str = "",
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        replace: bool = False,
+    ) -> Change:
+        """Like `Library.add`."""
+        body = wire.PutDocument(
+            text,
+            title,
+            replace,
+            None if tags is None else list(tags),
+            None if metadata is None else dict(metadata),
         )
-        self._retries, self._transport_error = retries, httpx.TransportError
-        # The connection broke, or time ran out: the server may have answered, or may answer the next time.
-        self._lost = httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError
-
-    def _wait_after_fault(self, call: Call[Any], fault: Exception, tries: int) -> float:
-        """The seconds to wait before a call whose answer was lost is repeated; raises if it must not be."""
-        if tries >= self._retries or not call.repeatable or not isinstance(fault, self._lost):
-            reason = str(fault) or type(fault).__name__
-            where = self._http.base_url
-            raise UnavailableError(f"no answer from {where}: {reason}", "is the server running?") from fault
-        return min(_SHORTEST_WAIT * float(2**tries), _LONGEST_WAIT)
-
-    def _wait_after_answer(self, call: Call[Any], response: "httpx.Response", tries: int) -> float:
-        """The seconds to wait before a refused call is repeated; raises if it must not be."""
-        status = response.status_code
-        again = status == 503 or (status in (502, 504) and call.is_change)
-        if tries >= self._retries or not again:
-            raise calls.error_for(status, response.content)
-        try:
-            return min(max(float(response.headers.get("retry-after", "1")), 0.0), _LONGEST_WAIT)
-        except ValueError:
-            return 1.0
-
-
-def _like(call: Callable[..., Any], method: Any) -> None:
-    """Give a method the name, the docstring and the signature of the function that makes its call."""
-    whole = inspect.signature(call)
-    (reply,) = get_args(whole.return_annotation)
-    reply = None if reply is type(None) else reply
-    parameters = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *whole.parameters.values()]
-    method.__name__, method.__doc__ = call.__name__, call.__doc__
-    method.__annotations__ = {"return": reply}
-    method.__signature__ = whole.replace(parameters=parameters, return_annotation=reply)
-
-
-def _sent(call: Callable[Given, Call[Reply]]) -> Callable[Concatenate["Client", Given], Reply]:
-    """The method of `Client` that sends a call."""
-
-    def method(self: "Client", /, *given: Given.args, **named: Given.kwargs) -> Reply:
-        return self._send(call(*given, **named))
-
-    _like(call, method)
-    return method
-
-
-def _awaited(
-    call: Callable[Given, Call[Reply]],
-) -> Callable[Concatenate["AsyncClient", Given], Coroutine[Any, Any, Reply]]:
-    """The method of `AsyncClient` that sends a call."""
-
-    async def method(self: "AsyncClient", /, *given: Given.args, **named: Given.kwargs) -> Reply:
-        return await self._send(call(*given, **named))
-
-    _like(call, method)
-    return method
-
-
-class Client(_Base, contextlib.AbstractContextManager["Client"]):
-    """A served library: `Client(url).ask("emma", "Who left?")`. Methods and errors are those of `attar.Library`.
-
-    A call is repeated, at most `retries` times, if the server is busy (503), after the time that it gives, or if the
-    answer was lost: each change has a key, so that it is made once. Only a removal whose answer was lost is not.
-    """
-
-    _class = "Client"
-
-    add = _sent(calls.add)
+        (change,) = self._sender.change("PUT", _path(name), body)
+        return change
 
     def add_many(
         self,
         documents: Iterable[tuple[str, str]],
         *,
         replace: bool = False,
-        on_change: _OnChange = None,
-        on_refused: _OnRefused = None,
+        on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
     ) -> list[Change]:
         """Like `Library.add_many`; one request per document."""
-        return self._run(uploads.add_many(documents, replace, on_change, on_refused, progress))
+        changes: list[Change] = []
+        for name, text in documents:
+            try:
+                change = self.add(name, text, replace=replace)
+            except AttarError as fault:
+                if on_refused is None or _concerns_all(fault):
+                    raise
+                on_refused(fault)
+                continue
+            changes.append(change)
+            progress("characters", len(text), len(text))
+            if on_change is not None:
+                on_change(change)
+        return changes
 
-    add_file = _sent(calls.add_file)
+    def add_file(
+        self,
+        file: str | os.PathLike[str] | bytes,
+        name: str | None = None,
+        *,
+        tags: Sequence[str] | None = None,
+        replace: bool = False,
+        progress: Progress = ignore_progress,
+    ) -> list[Change]:
+        """Like `Library.add_file`; `progress` gets the characters of a file so long that the server makes it a job."""
+        return self._add_file(read_named_file(file, name), tags, replace, progress)
 
     def add_folder(
         self,
@@ -158,29 +128,42 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         tags: Sequence[str] | None = None,
         replace: bool = False,
         sync: bool = False,
-        on_change: _OnChange = None,
-        on_refused: _OnRefused = None,
+        on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
     ) -> FolderChanges:
         """Like `Library.add_folder`, with a folder of this computer; one request per file."""
-        found = uploads.find(folder, sync)
-        steps = uploads.add_files(found, tags, replace, sync, on_change, on_refused, progress)
-        return self._run(steps)
+        from attar.documents.following import find_in_folder
+
+        found = find_in_folder(folder, allow_empty=sync)
+        return self._add_found(found, tags, replace, sync, on_change, on_refused, progress)
 
     def watch(
         self,
         folder: str | os.PathLike[str],
         *,
         tags: Sequence[str] | None = None,
-        on_change: _OnChange = None,
+        on_change: Callable[[Change], None] | None = None,
         stop: threading.Event | None = None,
     ) -> Iterator[FolderChanges]:
         """Like `Library.watch`, with a folder of this computer."""
-        rounds = uploads.watch(folder, stop)
-        return (self._run(uploads.add_files(found, tags, sync=True, on_change=on_change)) for found in rounds)
+        from attar.documents.following import watch_folder
 
-    append = _sent(calls.append)
-    ask = _sent(calls.ask)
+        rounds = watch_folder(folder, stop=stop)
+        return (self._add_found(found, tags, sync=True, on_change=on_change) for found in rounds)
+
+    def append(
+        self, name: str, text: str, *, key: str | None = None, progress: Progress = ignore_progress
+    ) -> Change:
+        """Like `Library.append`; with a new key unless one is given."""
+        path, body = _path(name, "/append"), wire.AppendText(text)
+        (change,) = self._sender.change("POST", path, body, key=_key(key), progress=progress)
+        return change
+
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        """Like `Library.ask`."""
+        body = wire.Ask(documents=[name], questions=[question], top=top, look=look)
+        return self._sender.get("POST", wire.ASK, wire.ManyAnswers, body).results[0].answers
 
     def ask_many(
         self,
@@ -191,9 +174,21 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         look: int | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request."""
-        return [*itertools.chain.from_iterable(map(self._send, calls.ask_parts(names, questions, top, look)))]
+        about, asked = paired(names, questions)
+        answers: list[list[Answer]] = []
+        for at in range(0, len(asked), _QUESTIONS):
+            part = slice(at, at + _QUESTIONS)
+            body = wire.Ask(documents=about[part], questions=asked[part], top=top, look=look)
+            reply = self._sender.get("POST", wire.ASK, wire.ManyAnswers, body)
+            answers += [result.answers for result in reply.results]
+        return answers
 
-    ask_all = _sent(calls.ask_all)
+    def ask_all(
+        self, question: str, *, top: int | None = 5, look: int | None = None, within: Subset | None = None
+    ) -> list[Answer]:
+        """Like `Library.ask_all`."""
+        body = wire.Ask(questions=[question], top=top, look=look, within=within)
+        return self._sender.get("POST", wire.ASK, wire.ManyAnswers, body).results[0].answers
 
     def ask_all_many(
         self,
@@ -204,248 +199,180 @@ class Client(_Base, contextlib.AbstractContextManager["Client"]):
         within: Subset | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request."""
-        return [
-            *itertools.chain.from_iterable(map(self._send, calls.ask_all_parts(questions, top, look, within)))
-        ]
+        answers: list[list[Answer]] = []
+        for at in range(0, len(questions), _TO_ALL):
+            part = list(questions[at : at + _TO_ALL])
+            body = wire.Ask(questions=part, top=top, look=look, within=within)
+            reply = self._sender.get("POST", wire.ASK, wire.ManyAnswers, body)
+            answers += [result.answers for result in reply.results]
+        return answers
 
-    list_answers = _sent(calls.list_answers)
-    search = _sent(calls.search)
-    verify = _sent(calls.verify)
-    merge = _sent(calls.merge)
-    remove = _sent(calls.remove)
-    tag = _sent(calls.tag)
+    def list_answers(
+        self, question: str, *, top: int | None = None, look: int | None = None, within: Subset | None = None
+    ) -> list[AnswerGroup]:
+        """Like `Library.list_answers`."""
+        body = wire.ListAnswers(question, top, look, within)
+        return self._sender.get("POST", wire.ANSWERS, wire.AnswerList, body).groups
+
+    def search(
+        self, query: str, *, top: int = 10, within: Subset | None = None, passages: bool = False
+    ) -> list[Hit]:
+        """Like `Library.search`."""
+        return self._sender.get(
+            "POST", wire.SEARCH, wire.Hits, wire.Search(query, top, within, passages)
+        ).hits
+
+    def verify(self, quote: str, *, within: Subset | None = None) -> Verified:
+        """Like `Library.verify`."""
+        found = self._sender.get("POST", wire.VERIFY, wire.Verification, wire.Verify(quote, within))
+        return Verified(found.verdict, found.passages, found.unchecked)
+
+    def merge(
+        self,
+        new: str,
+        names: Iterable[str],
+        *,
+        title: str = "",
+        replace: bool = False,
+        key: str | None = None,
+    ) -> Change:
+        """Like `Library.merge`; with a new key unless one is given."""
+        body = wire.Merge(new, list(names), title, replace)
+        (change,) = self._sender.change("POST", wire.MERGE, body, key=_key(key))
+        return change
+
+    def remove(self, *names: str) -> None:
+        """Like `Library.remove`."""
+        self._sender.send("POST", wire.REMOVE, wire.Remove(list(names)))
+
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Like `Library.tag`."""
+        check_labels(add, {})
+        check_labels(remove, {})
+        self._sender.send("POST", wire.TAG, wire.Tag(list(names), list(add), list(remove)))
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
     ) -> Iterator[Document]:
         """Like `Library.documents`; at most 1,000 documents per request."""
+        query: dict[str, Any] = {}
+        if within:
+            query = {"name": within.names, "in": within.folder, "tag": within.tags, "since": within.since}
         while limit is None or limit > 0:
-            page = self._send(calls.page(after, limit, within))
+            query |= {"after": after, "limit": _PAGE if limit is None else min(limit, _PAGE)}
+            page = self._sender.get("GET", wire.DOCUMENTS, wire.Page, query=query)
             yield from page.documents
             if page.next is None:
                 return
             after, limit = page.next, None if limit is None else limit - len(page.documents)
 
-    show = _sent(calls.show)
+    def show(self, name: str) -> DocumentDetails:
+        """Like `Library.show`."""
+        return self._sender.get("GET", _path(name), DocumentDetails)
 
     def __contains__(self, name: str) -> bool:
         try:
-            self._send(calls.find(name))
-        except errors.UnknownDocumentError:
+            self._sender.send("HEAD", _path(name))
+        except UnknownDocumentError:
             return False
         return True
 
     def __len__(self) -> int:
-        return self._send(calls.page(None, 1, None)).total
+        return self._sender.get("GET", wire.DOCUMENTS, wire.Page, query={"limit": 1}).total
 
     def __bool__(self) -> bool:
         return True
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._sender.close()
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _send(self, call: Call[Reply]) -> Reply:
-        options = call.options()
-        for tries in itertools.count():
-            try:
-                response = self._http.request(call.method, call.path, **options)
-            except self._transport_error as fault:
-                wait = self._wait_after_fault(call, fault, tries)
-            else:
-                if response.status_code == 202:
-                    return self._wait_for(call, calls.accepted(response.content))
-                if response.is_success:
-                    return call.read(response.content)
-                wait = self._wait_after_answer(call, response, tries)
-            time.sleep(wait)
-        raise AssertionError("unreachable")
-
-    def _run(self, steps: "Steps[Value]") -> Value:
-        """Send the requests of several steps, each with the reply to the one before; their result."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    reply = self._send(call)
-                except errors.AttarError as fault:
-                    call = steps.throw(fault)
-                else:
-                    call = steps.send(reply)
-        except StopIteration as end:
-            return cast(Value, end.value)
-
-    def _wait_for(self, call: Call[Reply], job: wire.Job) -> Reply:
-        """The reply of a change that became a job; whoever interrupts it cancels the job."""
-        try:
-            for seconds in _pauses():
-                if job.ended:
-                    break
-                time.sleep(seconds)
-                job = self._send(calls.job(job))
-                call.progress("characters", job.done, job.total)
-        except BaseException:
-            with contextlib.suppress(errors.AttarError):  # the first error is the one to tell
-                self._send(calls.cancel(job))
-            raise
-        return calls.result_of(call, job)
-
-
-class AsyncClient(_Base, contextlib.AbstractAsyncContextManager["AsyncClient"]):
-    """`Client` for asyncio: the same methods, awaited; `in` and `len()`, which cannot be awaited, are missing."""
-
-    _class = "AsyncClient"
-
-    add = _awaited(calls.add)
-
-    async def add_many(
-        self,
-        documents: Iterable[tuple[str, str]],
-        *,
-        replace: bool = False,
-        on_change: _OnChange = None,
-        on_refused: _OnRefused = None,
-        progress: Progress = ignore_progress,
+    def _add_file(
+        self, file: NamedFile, tags: Sequence[str] | None, replace: bool, progress: Progress
     ) -> list[Change]:
-        """Like `Library.add_many`; one request per document, one after the other."""
-        return await self._run(uploads.add_many(documents, replace, on_change, on_refused, progress))
+        source = _source_here(file.path) if file.path else None
+        query = {"name": file.name, "replace": int(replace), "source": source, "tag": tags}
+        return self._sender.change("POST", wire.FILES, file.data, query=query, progress=progress)
 
-    add_file = _awaited(calls.add_file)
-
-    async def add_folder(
+    def _add_found(
         self,
-        folder: str | os.PathLike[str],
-        *,
-        tags: Sequence[str] | None = None,
+        found: "FoundFiles",
+        tags: Sequence[str] | None,
         replace: bool = False,
         sync: bool = False,
-        on_change: _OnChange = None,
-        on_refused: _OnRefused = None,
+        on_change: Callable[[Change], None] | None = None,
+        on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
     ) -> FolderChanges:
-        """Like `Library.add_folder`, with a folder of this computer; one request per file."""
-        found = uploads.find(folder, sync)
-        steps = uploads.add_files(found, tags, replace, sync, on_change, on_refused, progress)
-        return await self._run(steps)
+        """Add files that were found, and with `sync` remove the documents whose files are gone, as a library does."""
+        from attar.documents.following import ReadFile
 
-    async def watch(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        tags: Sequence[str] | None = None,
-        on_change: _OnChange = None,
-        stop: threading.Event | None = None,
-    ) -> AsyncIterator[FolderChanges]:
-        """Like `Library.watch`, with a folder of this computer."""
-        stop = threading.Event() if stop is None else stop
-        rounds = uploads.watch(folder, stop)
-        try:
-            while (found := await asyncio.to_thread(next, rounds, None)) is not None:
-                yield await self._run(uploads.add_files(found, tags, sync=True, on_change=on_change))
-        finally:
-            stop.set()  # for the thread that waits for changes
-
-    append = _awaited(calls.append)
-    ask = _awaited(calls.ask)
-
-    async def ask_many(
-        self,
-        names: str | Sequence[str],
-        questions: str | Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-    ) -> list[list[Answer]]:
-        """Like `Library.ask_many`; at most 256 questions per request, all requests at once."""
-        parts = await asyncio.gather(*map(self._send, calls.ask_parts(names, questions, top, look)))
-        return [*itertools.chain.from_iterable(parts)]
-
-    ask_all = _awaited(calls.ask_all)
-
-    async def ask_all_many(
-        self,
-        questions: Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-        within: Subset | None = None,
-    ) -> list[list[Answer]]:
-        """Like `Library.ask_all_many`; some questions per request, one after the other."""
-        parts = [await self._send(call) for call in calls.ask_all_parts(questions, top, look, within)]
-        return [*itertools.chain.from_iterable(parts)]
-
-    list_answers = _awaited(calls.list_answers)
-    search = _awaited(calls.search)
-    verify = _awaited(calls.verify)
-    merge = _awaited(calls.merge)
-    remove = _awaited(calls.remove)
-    tag = _awaited(calls.tag)
-
-    async def documents(
-        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
-    ) -> AsyncIterator[Document]:
-        """Like `Library.documents`; at most 1,000 documents per request."""
-        while limit is None or limit > 0:
-            page = await self._send(calls.page(after, limit, within))
-            for document in page.documents:
-                yield document
-            if page.next is None:
-                return
-            after, limit = page.next, None if limit is None else limit - len(page.documents)
-
-    show = _awaited(calls.show)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.close()
-
-    async def _send(self, call: Call[Reply]) -> Reply:
-        options = call.options()
-        for tries in itertools.count():
+        check_labels(() if tags is None else tags, {})
+        changes: list[Change] = []
+        refused: list[str] = []
+        read: dict[str, ReadFile] = {}
+        (folder,) = found.folders
+        size, done = sum(file.bytes for file in found.files), 0
+        for file in found.files:
             try:
-                response = await self._http.request(call.method, call.path, **options)
-            except self._transport_error as fault:
-                wait = self._wait_after_fault(call, fault, tries)
+                sent = read_named_file(file.path, file.path.relative_to(folder).as_posix())
+                added = self._add_file(sent, tags, replace, ignore_progress)
+            except AttarError as fault:
+                if _concerns_all(fault):
+                    raise
+                refused.append(str(fault))
+                if on_refused is not None:
+                    on_refused(fault)
             else:
-                if response.status_code == 202:
-                    return await self._wait_for(call, calls.accepted(response.content))
-                if response.is_success:
-                    return call.read(response.content)
-                wait = self._wait_after_answer(call, response, tries)
-            await asyncio.sleep(wait)
-        raise AssertionError("unreachable")
+                changes += added
+                read[sent.path] = ReadFile(file.name, {change.name for change in added})
+                if on_change is not None:
+                    for change in added:
+                        on_change(change)
+            done += file.bytes
+            progress(BYTES, done, size)
+        removed = self._remove_gone(found, read) if sync else []
+        skipped = [f"{file.path}: {file.reason}" for file in found.skipped]
+        return FolderChanges(changes, removed, refused, skipped)
 
-    async def _run(self, steps: "Steps[Value]") -> Value:
-        """Send the requests of several steps, each with the reply to the one before; their result."""
-        try:
-            call = next(steps)
-            while True:
-                try:
-                    reply = await self._send(call)
-                except errors.AttarError as fault:
-                    call = steps.throw(fault)
-                else:
-                    call = steps.send(reply)
-        except StopIteration as end:
-            return cast(Value, end.value)
+    def _remove_gone(self, found: "FoundFiles", read: "dict[str, ReadFile]") -> list[str]:
+        from attar.documents.following import KeptDocument, gone_documents
 
-    async def _wait_for(self, call: Call[Reply], job: wire.Job) -> Reply:
-        """The reply of a change that became a job; whoever interrupts it cancels the job."""
-        try:
-            for seconds in _pauses():
-                if job.ended:
-                    break
-                await asyncio.sleep(seconds)
-                job = await self._send(calls.job(job))
-                call.progress("characters", job.done, job.total)
-        except BaseException:
-            with contextlib.suppress(errors.AttarError):
-                await self._send(calls.cancel(job))
-            raise
-        return calls.result_of(call, job)
+        here = _source_here("")
+        within = Subset(folder=_source_here(os.path.abspath(found.folders[0])))
+        kept = [
+            KeptDocument(document.name, document.source.removeprefix(here))
+            for document in self.documents(within=within)
+            if document.source and document.source.startswith(here)
+        ]
+        gone = gone_documents(kept, found.folders, read)
+        for at in range(0, len(gone), _REMOVED):
+            self.remove(*gone[at : at + _REMOVED])
+        return gone
+
+
+def _source_here(path: str) -> str:
+    """The source of a document that a client adds from a file: two computers may have files at the same path."""
+    return f"{socket.gethostname()}:{path}"
+
+
+def _path(name: str, after: str = "") -> str:
+    """The path of a document; every character of a name is percent-encoded, slashes too."""
+    if name in ("", ".", ".."):
+        raise OptionError(f"no path can hold the name {name!r}", "give the document another name")
+    try:
+        return f"{wire.DOCUMENTS}/{percent_encode(name, safe='')}{after}"
+    except UnicodeEncodeError:
+        raise OptionError("no path can hold a name with half of a surrogate pair", "rename it") from None
+
+
+def _concerns_all(fault: AttarError) -> bool:
+    """Whether an error is not about one document: the server is not there, or refuses this client."""
+    return isinstance(fault, UnavailableError | AccessDeniedError)
+
+
+def _key(given: str | None) -> str:
+    return uuid.uuid4().hex if given is None else given

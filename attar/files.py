@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
-from attar.errors import AttarError, BusyError, OptionError, StoreError, writing_to
+from attar.errors import AttarError, BusyError, FormatError, OptionError, StoreError, writing_to
 
 # The most that is decompressed into memory at once: a compressed file can claim a thousand times its size.
 MAX_DECOMPRESSED = 2**30
@@ -29,6 +30,28 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+class NamedFile(NamedTuple):
+    """The bytes of a file, its name, by which its kind is known, and its path, if it has one."""
+
+    name: str
+    data: bytes
+    path: str
+
+
+def read_named_file(file: str | os.PathLike[str] | bytes, name: str | None) -> NamedFile:
+    """Read a file at a path, or take bytes, which need a name."""
+    if isinstance(file, bytes):
+        if name is None:
+            raise OptionError("the file needs a name, by which its kind is known", 'for example name="a.pdf"')
+        return NamedFile(name, file, "")
+    try:
+        data = Path(file).read_bytes()
+    except OSError as fault:
+        remedy = "add it with add_folder" if os.path.isdir(file) else "check the path"
+        raise FormatError(f"cannot read {file}: {fault.strerror or fault}", remedy) from fault
+    return NamedFile(Path(file).name if name is None else name, data, os.path.abspath(file))
 
 
 def refuse_existing(files: Iterable[Path], remedy: str) -> None:

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from attar.errors import OptionError
 from attar.results import (
     LONGEST_QUESTION,
     Answer,
@@ -15,7 +14,6 @@ from attar.results import (
     Hit,
     Subset,
     Verified,
-    paired,
 )
 
 DOCUMENTS = "/v1/documents"  # and /v1/documents/{name}, /v1/documents/{name}/append
@@ -111,30 +109,6 @@ class Ask(RequestBody):
     look: Look | None = None
     within: Subset | None = None
 
-    @property
-    def single(self) -> bool:
-        """Whether it is one question, about one document or all, which gets the `Answers` reply."""
-        return self.documents is None and self.questions is None
-
-    @property
-    def asks_all(self) -> bool:
-        """Whether no document is given: all are asked."""
-        return self.document is None and self.documents is None
-
-    def pairs(self) -> tuple[list[str], list[str]]:
-        """Documents' names and questions, of equal length.
-
-        >>> Ask(document="emma", questions=["Who left?", "Who came?"]).pairs()
-        (['emma', 'emma'], ['Who left?', 'Who came?'])
-        """
-        questions = _one_or_many("question", self.question, self.questions)
-        if self.within and not self.asks_all:
-            raise OptionError.expected("within", "no other document", "one", "name it in within")
-        names = [""] if self.asks_all else _one_or_many("document", self.document, self.documents)
-        if not names or not questions:
-            raise OptionError.expected("questions", "at least one, and a document", "none")
-        return paired(names, questions)
-
 
 class ListAnswers(RequestBody):
     """A question, to find all places of all documents that answer it, or of those of a subset."""
@@ -163,8 +137,21 @@ class Verify(RequestBody):
     within: Subset | None = None
 
 
+class Searched(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What all replies to questions have: the seconds the server took, and what the answers are without.
+
+    `missing`: parts of the library that could not be asked, such as "shard 1"; their documents are not in the
+    answers. `by_words`: how many signatures are still being made; until then, documents are found by their words
+    (BM25) alone.
+    """
+
+    seconds: float
+    missing: list[str] = []
+    by_words: int = 0
+
+
 class Verification(Verified, frozen=True, kw_only=True):
-    """Whether documents say a quote, and the seconds the server took; `missing` and `by_words` as in `Answers`."""
+    """Whether documents say a quote; `seconds`, `missing` and `by_words` as in other replies."""
 
     quote: str
     seconds: float
@@ -172,30 +159,18 @@ class Verification(Verified, frozen=True, kw_only=True):
     by_words: int = 0
 
 
-class AnswerList(msgspec.Struct, omit_defaults=True):
-    """The answers to a question with all their places, the likeliest first, and the seconds the server took.
-
-    Without any, no document has the answer. `missing` and `by_words` as in `Answers`.
-    """
+class AnswerList(Searched):
+    """The answers to a question with all their places, the likeliest first. Without any, no document has the answer."""
 
     question: str
     groups: list[AnswerGroup]
-    seconds: float
-    missing: list[str] = []
-    by_words: int = 0
 
 
-class Hits(msgspec.Struct, omit_defaults=True):
-    """The documents that fit a query best, best first, and the seconds the server took.
-
-    `missing` and `by_words` as in `Answers`.
-    """
+class Hits(Searched):
+    """The documents that fit a query best, best first."""
 
     query: str
     hits: list[Hit]
-    seconds: float
-    missing: list[str] = []
-    by_words: int = 0
 
 
 class QuestionAnswers(msgspec.Struct):
@@ -206,28 +181,20 @@ class QuestionAnswers(msgspec.Struct):
     answers: list[Answer]
 
 
-class Answers(QuestionAnswers, omit_defaults=True):
-    """The answers to a single question, the seconds the server took, and the bytes of memory read.
+class Answers(Searched):
+    """The answers to a single question, and the bytes of memory read; 0 if all documents were asked."""
 
-    `bytes` is 0 if all documents were asked. `missing`: parts of the library that could not be asked, such as
-    "shard 1"; their documents are not in the answers. `by_words`: how many signatures are still
-    being made; until then, documents are found by their words (BM25) alone.
-    """
-
-    seconds: float
+    document: str | None
+    question: str
+    answers: list[Answer]
     bytes: int
-    missing: list[str] = []
-    by_words: int = 0
 
 
-class ManyAnswers(msgspec.Struct, omit_defaults=True):
-    """The answers to each question, in order; `missing` and `by_words` as in `Answers`."""
+class ManyAnswers(Searched):
+    """The answers to each question, in order, and the bytes of memory read."""
 
     results: list[QuestionAnswers]
-    seconds: float
     bytes: int
-    missing: list[str] = []
-    by_words: int = 0
 
 
 class Changes(msgspec.Struct):
@@ -239,7 +206,7 @@ class Changes(msgspec.Struct):
 class Page(msgspec.Struct, omit_defaults=True):
     """Some documents in the order of names, the `after` of the next page, and the count of all documents.
 
-    `missing` as in `Answers`: documents of these parts are neither listed nor counted.
+    `missing`: documents of these parts are neither listed nor counted.
     """
 
     documents: list[Document]
@@ -310,12 +277,3 @@ class Status(msgspec.Struct):
     question_seconds: float | None
     signatures: Signing | None
     look: int
-
-
-def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:
-    """The values of a field that is given once or as a list."""
-    if one is not None and many is None:
-        return [one]
-    if one is None and many is not None:
-        return many
-    raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")

@@ -58,7 +58,7 @@ PAGES = {
     "client": Page(
         "Client and server",
         "A library over HTTP: [Serving](../serving.md).",
-        ["attar.Client", "attar.AsyncClient", "attar.server.app.make_app", "attar.server.settings.Settings"],
+        ["attar.Client", "attar.server.app.make_app", "attar.server.settings.Settings"],
     ),
     "nn": Page(
         "attar.nn",

@@ -1,6 +1,5 @@
-"""The clients on their own: what they send, when they retry, which errors they raise, and that they mirror Library."""
+"""The client on its own: what it sends, when it retries, which errors it raises, and that it mirrors Library."""
 
-import asyncio
 import inspect
 from typing import get_args, get_type_hints
 
@@ -10,8 +9,7 @@ import pytest
 
 import attar
 import attar.search
-from attar import client as module
-from attar import wire
+from attar import sending, wire
 from attar.errors import AttarError, DtypeError, OptionError, RecordError, ShapeError
 from attar.results import Answer
 
@@ -51,7 +49,9 @@ class Server:
                 503, headers={"retry-after": self.retry_after}, content=msgspec.json.encode(problem)
             )
         count = len(msgspec.json.decode(request.content, type=wire.Ask).questions)
-        return httpx.Response(200, content=msgspec.json.encode(wire.ManyAnswers([RESULT] * count, 0.0, 0)))
+        return httpx.Response(
+            200, content=msgspec.json.encode(wire.ManyAnswers([RESULT] * count, 0, seconds=0.0))
+        )
 
 
 def connect(server, **options):
@@ -70,28 +70,23 @@ def shape(parameter):
     return parameter.name, parameter.kind, parameter.default
 
 
-@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
-def test_clients_have_the_methods_of_library(cls):
-    assert methods(cls) == SHARED
+def test_a_client_has_the_methods_of_library():
+    assert methods(attar.Client) == SHARED
     assert methods(attar.Library) >= SHARED
 
 
-@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
 @pytest.mark.parametrize("method", sorted(SHARED))
-def test_clients_have_the_parameters_and_defaults_of_library(cls, method):
-    own, librarys = parameters(cls, method), parameters(attar.Library, method)
+def test_a_client_has_the_parameters_and_defaults_of_library(method):
+    own, librarys = parameters(attar.Client, method), parameters(attar.Library, method)
     for name in PARAMETERS_OF_LIBRARY_ONLY.get(method, ()):
         del librarys[name]
     assert [shape(each) for each in own.values()] == [shape(each) for each in librarys.values()]
 
 
 @pytest.mark.parametrize("method", sorted(SHARED - {"documents", "watch"}))
-def test_clients_have_the_result_types_of_library(method):
-    annotations = [
-        str(inspect.signature(getattr(cls, method)).return_annotation)
-        for cls in (attar.Library, attar.Client, attar.AsyncClient)
-    ]
-    assert len(set(annotations)) == 1
+def test_a_client_has_the_result_types_of_library(method):
+    own, librarys = (inspect.signature(getattr(cls, method)) for cls in (attar.Client, attar.Library))
+    assert str(own.return_annotation) == str(librarys.return_annotation)
 
 
 def returned_types(annotation):
@@ -105,7 +100,7 @@ def returned_types(annotation):
         yield from returned_types(each)
 
 
-@pytest.mark.parametrize("cls", [attar.Library, attar.Client, attar.AsyncClient])
+@pytest.mark.parametrize("cls", [attar.Library, attar.Client])
 def test_every_type_that_is_returned_is_exported(cls):
     annotations = [inspect.get_annotations(getattr(cls, method))["return"] for method in SHARED]
     found = {each for annotation in annotations for each in returned_types(annotation)}
@@ -114,12 +109,9 @@ def test_every_type_that_is_returned_is_exported(cls):
     assert {each for each in found if getattr(attar, each.__name__, None) is not each} == set()
 
 
-@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
-def test_a_busy_server_is_asked_again(cls):
+def test_a_busy_server_is_asked_again():
     server = Server(busy=3)
-    answers = cls(transport=httpx.MockTransport(server)).ask("emma", "Who left?")
-    answers = asyncio.run(answers) if inspect.isawaitable(answers) else answers
-    assert answers == [Answer("Ann", 0.5, "name")]
+    assert connect(server).ask("emma", "Who left?") == [Answer("Ann", 0.5, "name")]
     assert len(server.requests) == 4
 
 
@@ -135,7 +127,7 @@ def test_a_server_that_stays_busy_is_given_up_after_the_retries():
 )
 def test_the_client_waits_as_long_as_retry_after_says(monkeypatch, header, seconds):
     waits = []
-    monkeypatch.setattr(module.time, "sleep", waits.append)
+    monkeypatch.setattr(sending.time, "sleep", waits.append)
     with connect(Server(busy=1, retry_after=header)) as client:
         client.ask("emma", "Who left?")
     assert waits == [seconds]
@@ -148,15 +140,10 @@ def test_the_token_is_sent_as_a_bearer():
     assert server.requests[0].headers["authorization"] == "Bearer abc"
 
 
-@pytest.mark.parametrize("kind", [attar.Client, attar.AsyncClient])
-def test_many_questions_are_sent_in_parts(kind):
+def test_many_questions_are_sent_in_parts():
     server = Server()
-    client = kind(transport=httpx.MockTransport(server))
     names = [f"{number}" for number in range(600)]
-    answers = client.ask_many(names, "Who left?", top=None)
-    if kind is attar.AsyncClient:
-        answers = asyncio.run(answers)
-    assert len(answers) == 600
+    assert len(connect(server).ask_many(names, "Who left?", top=None)) == 600
     bodies = [msgspec.json.decode(request.content, type=wire.Ask) for request in server.requests]
     assert [len(body.questions) for body in bodies] == [256, 256, 88]
     assert [name for body in bodies for name in body.documents] == names
@@ -187,18 +174,10 @@ def problem(status, kind=""):
         (502, b"[]", attar.UnavailableError),
     ],
 )
-@pytest.mark.parametrize("cls", [attar.Client, attar.AsyncClient])
-def test_a_refusal_is_raised_as_the_error_that_the_server_names(cls, status, body, kind):
-    client = cls(
-        transport=httpx.MockTransport(lambda request: httpx.Response(status, content=body)), retries=0
-    )
-
-    def show():
-        shown = client.show("emma")
-        return asyncio.run(shown) if inspect.isawaitable(shown) else shown
-
+def test_a_refusal_is_raised_as_the_error_that_the_server_names(status, body, kind):
+    client = connect(lambda request: httpx.Response(status, content=body), retries=0)
     with pytest.raises(AttarError) as fault:
-        show()
+        client.show("emma")
     assert type(fault.value) is kind
     assert str(fault.value) in ("what: expected x", f"the server answered with status {status}")
 
@@ -251,7 +230,9 @@ class Losing(Server):
         if self.faults:
             raise self.faults.pop(0)
         if request.url.path == wire.ASK:
-            return httpx.Response(200, content=msgspec.json.encode(wire.ManyAnswers([RESULT], 0.0, 0)))
+            return httpx.Response(
+                200, content=msgspec.json.encode(wire.ManyAnswers([RESULT], 0, seconds=0.0))
+            )
         return httpx.Response(200, content=b'{"name": "emma", "change": "appended", "tokens": 1, "bytes": 1}')
 
 
@@ -259,7 +240,7 @@ class Losing(Server):
 def hasty(monkeypatch):
     """Waits before repeated calls are noted, not made."""
     waits = []
-    monkeypatch.setattr(module.time, "sleep", waits.append)
+    monkeypatch.setattr(sending.time, "sleep", waits.append)
     return waits
 
 

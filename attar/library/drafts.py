@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from attar.calls import sent_file
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
+from attar.files import read_named_file
 from attar.memory.memory import Memory
 from attar.progress import BYTES, Progress, ignore_progress
 from attar.results import MOST_LABELS, Change, FolderChanges, check_labels
@@ -383,7 +383,7 @@ def file_drafts(
     from attar.documents.workers import FileReader
 
     check_labels(() if tags is None else tags, {})
-    sent = sent_file(file, name)
+    read = read_named_file(file, name)
     with FileReader() as files:
-        drafts = [*read_upload(files, sent.name, sent.data, sent.source)]
+        drafts = [*read_upload(files, read.name, read.data, read.path)]
     return drafts if tags is None else [draft.labelled(tags, None) for draft in drafts]

@@ -1,4 +1,4 @@
-"""Queues in front of one thread each, a batcher for questions, a serial executor for slow work; what questions cost."""
+"""Queues in front of one thread each: questions in batches, slow work one by one; what questions cost."""
 
 import asyncio
 import threading
@@ -6,11 +6,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
+from attar.errors import AttarError
+from attar.library.served import ServedLibrary
 from attar.progress import StoppedError, stopped_by
+from attar.results import Asked
+from attar.server.metrics import Metrics
 from attar.server.problems import OverloadedError, ProblemError
+from attar.server.settings import Settings
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -202,6 +208,70 @@ def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job])
     return isolate_failures(work, jobs[:half]) + isolate_failures(work, jobs[half:])
 
 
+@dataclass(frozen=True)
+class AskJob:
+    """The questions of one request, each with the name of its document."""
+
+    names: list[str]
+    questions: list[str]
+    top: int | None
+    look: int | None = None
+
+
+class AskQueue(Batcher[AskJob, list[Asked]]):
+    """Questions about documents: those of concurrent requests are answered together."""
+
+    def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
+        super().__init__(
+            partial(answer_together, library),
+            name="ask",
+            max_batch=settings.max_batch,
+            max_queue=settings.max_queue,
+            on_batch=metrics.batches.observe,
+            on_queue=metrics.queue.set,
+        )
+
+    async def ask(self, job: AskJob) -> list[Asked]:
+        """The answers to each question; other requests have their turn in between."""
+        asked: list[Asked] = []
+        for turn in turns(job.questions, _TURN):
+            part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
+            asked += await self.submit(part, weight_of(part.questions))
+        return asked
+
+
+def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
+    """The results of each job of a batch, or its first error, which does not affect other jobs."""
+
+    def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
+        results: list[list[Asked] | AttarError] = [[] for _ in some]
+        for look in {job.look for job in some}:
+            alike = [at for at, job in enumerate(some) if job.look == look]
+            tops = [some[at].top for at in alike]
+            top = None if None in tops else max(top for top in tops if top is not None)
+            names = [name for at in alike for name in some[at].names]
+            questions = [question for at in alike for question in some[at].questions]
+            answers = iter(library.ask_each(names, questions, top=top, look=look))
+            for at in alike:
+                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
+        return results
+
+    # An error of one question is its result; only what nobody foresaw fails for the whole batch.
+    return [*isolate_failures(ask, jobs)]
+
+
+def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | AttarError:
+    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
+    asked: list[Asked] = []
+    for result in results:
+        if isinstance(result, AttarError):
+            return result
+        asked.append(Asked(result.answers[:top], result.bytes))
+    return asked
+
+
+# Questions of one request that are answered before others have their turn.
+_TURN = 64
 # Characters of all questions of a request: those of 1,000 long ones would take minutes.
 MAX_CHARACTERS = 128_000
 # Answers that a request may ask for; each takes some 300 bytes of the reply.

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from attar.files import atomic_file
 from attar.library.drafts import Draft
 from attar.library.served import ServedLibrary
 from attar.progress import StoppedError, check_stopped, stopped_by
@@ -44,9 +45,8 @@ _PERIOD = 0.2
 # The priority of the thread that works on jobs, as in the command nice.
 _NICENESS = 10
 # The suffixes of a job's file, and of the one that cancels it.
-_UNFINISHED = "job"
-_ENDED = "ended"
-_CANCEL = "cancel"
+_JOB = ".job"
+_CANCEL = ".cancel"
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -151,22 +151,20 @@ class Jobs:
         return job
 
     def _read(self, job_id: str) -> _JobFile:
-        # The file is renamed when the job ends.
-        for state in (_ENDED, _UNFINISHED, _ENDED):
-            with suppress(FileNotFoundError):
-                return _decode(self._path(job_id, state).read_bytes())
-        detail = f"there is no such job; one that has ended is kept for {_KEPT / 60:g} minutes"
-        raise ProblemError(404, detail)
+        try:
+            return _decode(self._path(job_id, _JOB).read_bytes())
+        except FileNotFoundError:
+            detail = f"there is no such job; one that has ended is kept for {_KEPT / 60:g} minutes"
+            raise ProblemError(404, detail) from None
 
     def all(self) -> list[Job]:
         """All jobs, the oldest first."""
         self._forget()
-        jobs = {}
-        for path in self._folder.iterdir():
-            if path.suffix in (f".{_UNFINISHED}", f".{_ENDED}"):
-                with suppress(ProblemError):  # forgotten meanwhile
-                    jobs[path.stem] = self.get(path.stem)
-        return sorted(jobs.values(), key=lambda job: job.created)
+        jobs = []
+        for path in self._folder.glob(f"*{_JOB}"):
+            with suppress(ProblemError):  # forgotten meanwhile
+                jobs.append(self.get(path.stem))
+        return sorted(jobs, key=lambda job: job.created)
 
     def cancel(self, job_id: str) -> Job:
         """Stop a job at its next window; one that has ended stays as it is."""
@@ -179,11 +177,8 @@ class Jobs:
 
     def write(self, job: Job) -> None:
         """Keep the state of a job; whoever reads it gets the one before, or this one."""
-        partial, unfinished = self._path(job.id, "partial"), self._path(job.id, _UNFINISHED)
-        partial.write_bytes(msgspec.json.encode(_JobFile(os.getpid(), job)))
-        partial.replace(self._path(job.id, _ENDED) if job.ended else unfinished)
-        if job.ended:
-            unfinished.unlink()
+        with atomic_file(self._path(job.id, _JOB)) as partial:
+            partial.write_bytes(msgspec.json.encode(_JobFile(os.getpid(), job)))
 
     def close(self) -> None:
         """Stop the job that runs, and drop those that wait."""
@@ -193,15 +188,18 @@ class Jobs:
     def _path(self, job_id: str, suffix: str) -> Path:
         if not _ID.fullmatch(job_id):
             raise ProblemError(404, "there is no such job: an id is 32 hexadecimal digits")
-        return self._folder / f"{job_id}.{suffix}"
+        return self._folder / f"{job_id}{suffix}"
 
     def _forget(self) -> None:
         """Delete jobs that ended long ago, or many jobs ago."""
-        ended = sorted(self._folder.glob(f"*.{_ENDED}"), key=_changed, reverse=True)
-        for number, path in enumerate(ended):
+        newest = sorted(self._folder.glob(f"*{_JOB}"), key=_changed, reverse=True)
+        for number, path in enumerate(newest):
             if number >= _MOST_KEPT or time.time() - _changed(path) > _KEPT:
-                path.unlink(missing_ok=True)
-                path.with_suffix(f".{_CANCEL}").unlink(missing_ok=True)
+                with suppress(ProblemError):  # forgotten meanwhile
+                    # One that is cancelled while it waits needs its files until its turn comes.
+                    if self._read(path.stem).job.ended:
+                        path.unlink(missing_ok=True)
+                        path.with_suffix(_CANCEL).unlink(missing_ok=True)
 
 
 def add_drafts(library: ServedLibrary, drafts: Sequence[Draft], replace: bool, job: RunningJob) -> None:

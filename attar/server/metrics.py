@@ -98,7 +98,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._batches = Histogram(
+        self.batches = Histogram(
             "attar_batch_size", "Questions per batch.", buckets=_SIZES, registry=registry
         )
         self._questions = Counter(
@@ -106,7 +106,7 @@ class Metrics:
         )
         live = partial(Gauge, multiprocess_mode="livesum", registry=registry)
         self.in_flight = live("attar_requests_in_flight", "Requests that are being answered.")
-        self._queue = live("attar_queue_length", "Questions that wait.")
+        self.queue = live("attar_queue_length", "Questions that wait.")
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""
@@ -116,14 +116,6 @@ class Metrics:
     def count_questions(self, count: int, *, to_all: bool) -> None:
         """Count answered questions."""
         self._questions.labels("all" if to_all else "one").inc(count)
-
-    def count_batch(self, size: int) -> None:
-        """Count a batch of questions."""
-        self._batches.observe(size)
-
-    def set_queue_length(self, length: int) -> None:
-        """Set the number of questions that wait."""
-        self._queue.set(length)
 
     def text(self, stats: "Stats | None" = None) -> bytes:
         """All metrics in Prometheus's text format, summed over worker processes, with the totals of a store."""

@@ -30,14 +30,6 @@ _PATH: list[dict[str, Any]] = [
     },
 ]
 _BINARY = {"type": "string", "format": "binary"}
-# Any route may answer with these.
-_COMMON_ERRORS = (400, 401, 503, 504)
-# And any below /v1 with these.
-_API_ERRORS = (413, 422)
-# And one that reads a body with this.
-_BODY_ERRORS = (415,)
-# And one that changes the library with this.
-_CHANGE_ERRORS = (403,)
 
 
 class Upload(NamedTuple):
@@ -54,11 +46,10 @@ class Parameter:
     name: str
     text: str
     schema: Mapping[str, Any]
-    required: bool = False
 
     def describe(self) -> dict[str, Any]:
         """As OpenAPI has it."""
-        described = {"name": self.name, "in": "query", "required": self.required, "description": self.text}
+        described = {"name": self.name, "in": "query", "required": False, "description": self.text}
         return described | {"schema": self.schema}
 
 
@@ -135,13 +126,17 @@ def _operation(route: Route) -> dict[str, Any]:
         content = {} if status == 204 else {"content": _content(shape)}
         operation["responses"][str(status)] = {"description": route.summary} | content
     problem = {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
-    errors = {*route.errors, *_COMMON_ERRORS}
-    errors.update(_API_ERRORS if route.path.startswith("/v1/") else ())
-    errors.update(_BODY_ERRORS if route.body is not None else ())
-    errors.update(_CHANGE_ERRORS if route.changes else ())
-    for status in sorted(errors):
+    for status in _errors(route):
         operation["responses"][str(status)] = {"description": TITLES[status], "content": problem}
     return operation
+
+
+def _errors(route: Route) -> list[int]:
+    """The statuses of a route's refusals: its own, and those of all routes of its kind."""
+    api = (413, 422) if route.path.startswith("/v1/") else ()
+    body = (415,) if route.body is not None else ()
+    changes = (403,) if route.changes else ()
+    return sorted({*route.errors, 400, 401, 503, 504, *api, *body, *changes})
 
 
 def _content(shape: Shape) -> dict[str, Any]:

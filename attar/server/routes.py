@@ -13,6 +13,7 @@ from typing import Any, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
+from msgspec.structs import asdict
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -22,16 +23,16 @@ from starlette.types import Receive, Scope, Send
 
 import attar
 from attar import wire
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
-from attar.results import Change, Document, DocumentDetails, Subset, check_labels
-from attar.server.batching import check_cost, check_length
+from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
+from attar.server.batching import AskJob, check_cost, check_length
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
 from attar.server.openapi import Route, Upload
 from attar.server.problems import ProblemError, printable
-from attar.server.service import AskJob, Service
+from attar.server.service import Service
 
 PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1_000
@@ -119,69 +120,93 @@ def _refuse_other_sites(service: Service, request: Request) -> None:
 async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
     """Answer one or many questions about one or many documents, or about all."""
     started = time.perf_counter()
-    names, questions = body.pairs()
+    names, questions = _pairs(body)
+    asks_all = _asks_all(body)
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
         check_length("question", len(question), service.settings.max_question)
     check_cost(questions, body.top)
     by_words = 0
-    if body.asks_all:
+    if asks_all:
         asked, missing = await service.ask_all(questions, body.top, body.look, body.within)
         by_words = service.unsigned
     else:
-        asked, missing = await service.ask(AskJob(names, questions, body.top, body.look)), []
+        missing = []
+        try:
+            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look))
+        except UnknownDocumentError as error:
+            await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started
-    service.metrics.count_questions(len(questions), to_all=body.asks_all)
+    service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
     results = [
         wire.QuestionAnswers(name or None, question, result.answers)
         for name, question, result in zip(names, questions, asked, strict=True)
     ]
-    if body.single:
+    if body.documents is None and body.questions is None:
         (one,) = results
-        return wire.Answers(one.document, one.question, one.answers, seconds, read, missing, by_words)
-    return wire.ManyAnswers(results, seconds, read, missing, by_words)
+        return wire.Answers(
+            one.document, one.question, one.answers, read, seconds=seconds, missing=missing, by_words=by_words
+        )
+    return wire.ManyAnswers(results, read, seconds=seconds, missing=missing, by_words=by_words)
+
+
+def _asks_all(body: wire.Ask) -> bool:
+    return body.document is None and body.documents is None
+
+
+def _pairs(body: wire.Ask) -> tuple[list[str], list[str]]:
+    """Documents' names and questions, of equal length; the names are empty if all documents are asked.
+
+    >>> _pairs(wire.Ask(document="emma", questions=["Who left?", "Who came?"]))
+    (['emma', 'emma'], ['Who left?', 'Who came?'])
+    """
+    questions = _one_or_many("question", body.question, body.questions)
+    names = [""]
+    if not _asks_all(body):
+        names = _one_or_many("document", body.document, body.documents)
+        if body.within:
+            raise OptionError.expected("within", "no other document", "one", "name it in within")
+    if not names or not questions:
+        raise OptionError.expected("questions", "at least one, and a document", "none")
+    return paired(names, questions)
+
+
+def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str]:
+    """The values of a field that is given once or as a list."""
+    if one is not None and many is None:
+        return [one]
+    if one is None and many is not None:
+        return many
+    raise OptionError.expected(word, f'"{word}" or "{word}s"', "neither" if one is None else "both")
 
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
-    started = time.perf_counter()
     check_length("question", len(body.question), service.settings.max_question)
     check_cost([body.question], body.top)
-    groups, missing = await service.search(
+    groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
     )
     service.metrics.count_questions(1, to_all=True)
-    seconds = time.perf_counter() - started
-    return wire.AnswerList(body.question, groups, seconds, missing, service.unsigned)
+    return wire.AnswerList(body.question, groups, **asdict(about))
 
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
-    started = time.perf_counter()
     check_length("query", len(body.query), service.settings.max_question)
     search_all = partial(
         service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
     )
-    hits, missing = await service.search(search_all)
-    return wire.Hits(body.query, hits, time.perf_counter() - started, missing, service.unsigned)
+    hits, about = await service.search(search_all)
+    return wire.Hits(body.query, hits, **asdict(about))
 
 
 async def verify(service: Service, request: Request, body: wire.Verify) -> wire.Verification:
     """Tell whether documents say a sentence, word for word or with a few words changed, and where."""
-    started = time.perf_counter()
-    result, missing = await service.search(lambda: service.library.verify(body.quote, within=body.within))
-    seconds = time.perf_counter() - started
-    return wire.Verification(
-        result.verdict,
-        result.passages,
-        result.unchecked,
-        quote=body.quote,
-        seconds=seconds,
-        missing=missing,
-        by_words=service.unsigned,
-    )
+    found, about = await service.search(partial(service.library.verify, body.quote, within=body.within))
+    return wire.Verification(**asdict(found), quote=body.quote, **asdict(about))
 
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
@@ -223,7 +248,7 @@ async def put_document(
     draft = Draft.of(name, body.text, body.title, body.tags, body.metadata)
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, lambda job: add_drafts(service.library, [draft], body.replace, job))
-    (change,) = await service.write(lambda: service.library.add_many([draft], replace=body.replace))
+    (change,) = await service.writes.run(partial(service.library.add_many, [draft], replace=body.replace))
     return 201 if change.change == "added" else 200, change
 
 
@@ -238,7 +263,7 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, run)
-    return await service.write(append)
+    return await service.writes.run(append)
 
 
 async def add_files(service: Service, request: Request, body: list[Upload]) -> wire.Changes | Response:
@@ -249,11 +274,10 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
     check_labels(tags or (), {})
     read = partial(service.read_files, body, tags=tags, source=_source(request, body))
     if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
-        drafts = await service.run_slow(read)
+        drafts = await service.slow.run(read)
         if sum(len(draft.text) for draft in drafts) <= LONG:
-            return wire.Changes(
-                await service.write(lambda: service.library.add_many(drafts, replace=replace))
-            )
+            add = partial(service.library.add_many, drafts, replace=replace)
+            return wire.Changes(await service.writes.run(add))
         return _accepted(service, what, lambda job: add_drafts(service.library, drafts, replace, job))
     return _accepted(service, what, lambda job: add_drafts(service.library, read(in_job=True), replace, job))
 
@@ -284,7 +308,7 @@ async def cancel_job(service: Service, request: Request) -> wire.Job:
 
 async def status(service: Service, request: Request) -> wire.Status:
     """Show the size of the library, and what the server is doing."""
-    stats = await service.stats()
+    stats = await service.status.run(service.library.stats)
     questions, seconds = service.metrics.questions()
     return wire.Status(
         version=attar.__version__,
@@ -296,7 +320,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         questions=questions,
         question_seconds=seconds,
         signatures=service.signing,
-        look=await service.default_look(),
+        look=await service.status.run(lambda: service.library.default_look),
     )
 
 
@@ -304,7 +328,7 @@ async def merge_documents(service: Service, request: Request, body: wire.Merge) 
     """Make one document of several, which stay."""
     _check_count("documents", body.documents, service.settings.max_questions)
     key, library = _idempotency_key(request), service.library
-    return await service.write(
+    return await service.writes.run(
         lambda: library.merge(body.new, body.documents, title=body.title, replace=body.replace, key=key)
     )
 
@@ -312,21 +336,21 @@ async def merge_documents(service: Service, request: Request, body: wire.Merge) 
 async def remove_documents(service: Service, request: Request, body: wire.Remove) -> Response:
     """Remove documents: all of them, or none if one does not exist."""
     _check_count("documents", body.documents, service.settings.max_questions)
-    await service.write(lambda: service.library.remove(*body.documents))
+    await service.writes.run(partial(service.library.remove, *body.documents))
     return Response(status_code=204)
 
 
 async def tag_documents(service: Service, request: Request, body: wire.Tag) -> Response:
     """Add tags to documents and take others away: of all of them, or of none if one does not exist."""
     _check_count("documents", body.documents, service.settings.max_questions)
-    await service.write(lambda: service.library.tag(*body.documents, add=body.add, remove=body.remove))
+    await service.writes.run(partial(service.library.tag, *body.documents, add=body.add, remove=body.remove))
     return Response(status_code=204)
 
 
 async def remove_document(service: Service, request: Request) -> Response:
     """Remove a document."""
     name = _document_name(request)
-    await service.write(lambda: service.library.remove(name))
+    await service.writes.run(partial(service.library.remove, name))
     return Response(status_code=204)
 
 
@@ -339,17 +363,17 @@ async def readiness(service: Service, request: Request) -> Response:
     """Whether the reader is loaded, and the library can be read and written."""
     if not service.ready:
         raise ProblemError(503, "the server is starting")
-    await service.check()
-    made = service.signing
-    more = (
-        "" if made is None else f"signatures: {made.done} of {made.total} made; others are found by words\n"
-    )
-    return PlainTextResponse(f"ready\n{more}")
+    await service.status.run(service.check)
+    line, made = "ready\n", service.signing
+    if made is not None:
+        line += f"signatures: {made.done} of {made.total} made; others are found by words\n"
+    return PlainTextResponse(line)
 
 
 async def metrics(service: Service, request: Request) -> Response:
     """Metrics for Prometheus."""
-    return Response(await service.metrics_text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    text = await service.status.run(lambda: service.metrics.text(service.library.stats()))
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _wants_job(request: Request, size: int, long: int = LONG) -> bool:

@@ -6,7 +6,6 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
@@ -16,34 +15,21 @@ from attar.errors import AttarError, UnknownDocumentError
 from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.results import Asked, Subset
-from attar.server.batching import Batcher, SerialExecutor, check_length, isolate_failures, turns, weight_of
+from attar.server.batching import AskQueue, SerialExecutor, check_length, turns
 from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
 from attar.server.openapi import Upload
 from attar.server.settings import Settings
-from attar.store.maintenance import Stats
-from attar.wire import Signing
+from attar.wire import Searched, Signing
 
 Value = TypeVar("Value")
 
-# Questions of one request that are answered before others have their turn.
-_TURN = 64
-# The same for questions to all documents, which take longer.
+# Questions to all documents of one request that are answered before others have their turn.
 _TURN_OF_ALL = 8
 # Seconds between two looks for documents without a signature.
 _LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED_MB = 64
-
-
-@dataclass(frozen=True)
-class AskJob:
-    """The questions of one request, each with the name of its document."""
-
-    names: list[str]
-    questions: list[str]
-    top: int | None
-    look: int | None = None
 
 
 class Service:
@@ -63,27 +49,23 @@ class Service:
         self.ready = False
         # How many signatures are made, while some are missing; the task that makes them, and when that was looked for.
         self.signing: Signing | None = None
-        self._making: asyncio.Task[None] | None = None
+        self._making: asyncio.Task[None]
         self._looked = -math.inf
-        self._asks = Batcher[AskJob, list[Asked]](
-            lambda jobs: answer_together(library, jobs),
-            name="ask",
-            max_batch=settings.max_batch,
-            max_queue=settings.max_queue,
-            on_batch=metrics.count_batch,
-            on_queue=metrics.set_queue_length,
-        )
+        self.asks = AskQueue(library, settings, metrics)
         # A thread each: a list does not wait for a long file, nor an operator for a list.
-        self._writes = SerialExecutor("write")
+        # Short changes; jobs have a thread of their own.
+        self.writes = SerialExecutor("write")
+        # What takes long, and nothing else waits for.
+        self.slow = SerialExecutor("slow")
+        # What operators ask.
+        self.status = SerialExecutor("status")
         self._reads = SerialExecutor("read")
         self._searches = SerialExecutor("search")
-        self._slow = SerialExecutor("slow")
-        self._status = SerialExecutor("status")
         self._signatures = SerialExecutor("signatures")
 
     async def open(self) -> None:
         """Load the reader, so that the first question does not wait for it, then the signatures, while it serves."""
-        await self._slow.run(self.library.prepare)
+        await self.slow.run(self.library.prepare)
         self.library.defer_signatures()
         folder = self.settings.shared
         if folder is None:
@@ -111,39 +93,20 @@ class Service:
     def _look_for_unsigned(self) -> None:
         """Make signatures of documents that another process has added without."""
         now = time.monotonic()
-        if (
-            self.ready
-            and now - self._looked > _LOOK_SECONDS
-            and self._making is not None
-            and self._making.done()
-        ):
+        if self.ready and self._making.done() and now - self._looked > _LOOK_SECONDS:
             self._looked = now
             self._making = asyncio.create_task(self._make_signatures())
 
     async def close(self) -> None:
         """Finish accepted work, stop jobs and what nobody waits for, and close the library."""
-        self.ready = False
-        if self._making is not None:  # else it has not been opened
+        if self.ready:  # else it could not be opened
+            self.ready = False
             self._making.cancel()
             await asyncio.to_thread(self.jobs.close)
-        executors = (
-            *(self._asks, self._writes, self._reads, self._searches, self._slow, self._status),
-            self._signatures,
-        )
-        await asyncio.gather(*(executor.close() for executor in executors))
+        threads = self.writes, self.slow, self.status, self._reads, self._searches, self._signatures
+        await asyncio.gather(self.asks.close(), *(thread.close() for thread in threads))
         self._opened.close()
         self.library.close()
-
-    async def ask(self, job: AskJob) -> list[Asked]:
-        """Answer questions about documents, together with those of other requests."""
-        asked: list[Asked] = []
-        try:
-            for turn in turns(job.questions, _TURN):
-                part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
-                asked += await self._asks.submit(part, weight_of(part.questions))
-        except UnknownDocumentError as error:
-            await self._raise_with_suggestions(job.names, error)
-        return asked
 
     async def ask_all(
         self, questions: list[str], top: int | None, look: int | None, within: Subset | None
@@ -153,27 +116,22 @@ class Service:
         missing: list[str] = []
         for turn in turns(questions, _TURN_OF_ALL):
             ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look, within=within)
-            answers, without = await self.search(ask)
+            answers, about = await self.search(ask)
             asked += [Asked(answer, 0) for answer in answers]
-            missing += [part for part in without if part not in missing]
+            missing += [part for part in about.missing if part not in missing]
         return asked, missing
 
-    async def search(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
-        """Run work that looks through all documents; its result, and the parts of the library that it is without."""
+    async def search(self, work: Callable[[], Value]) -> tuple[Value, Searched]:
+        """Run work that looks through all documents; its result, and what it is without."""
+        started = time.perf_counter()
         self._look_for_unsigned()
-        return await self._searches.run(lambda: _without_missing(work))
+        result, missing = await self._searches.run(lambda: _without_missing(work))
+        seconds = time.perf_counter() - started
+        return result, Searched(seconds=seconds, missing=missing, by_words=self.unsigned)
 
     async def read(self, work: Callable[[], Value]) -> tuple[Value, list[str]]:
         """Run work that reads documents, and takes milliseconds; its result, and the missing parts."""
         return await self._reads.run(lambda: _without_missing(work))
-
-    async def write(self, work: Callable[[], Value]) -> Value:
-        """Run a short change of the library, one at a time; jobs go on meanwhile."""
-        return await self._writes.run(work)
-
-    async def run_slow(self, work: Callable[[], Value]) -> Value:
-        """Run work that takes long, on a thread that nothing else waits for."""
-        return await self._slow.run(work)
 
     def read_files(
         self, files: Sequence[Upload], *, tags: Sequence[str] | None, source: str, in_job: bool = False
@@ -188,25 +146,15 @@ class Service:
                 drafts.append(draft.labelled(tags, None))
         return drafts
 
-    async def stats(self) -> Stats:
-        """The totals of the library."""
-        return await self._status.run(self.library.stats)
-
-    async def default_look(self) -> int:
-        """How many sentences a question reads again by default."""
-        return await self._status.run(lambda: self.library.default_look)
-
-    async def check(self) -> None:
+    def check(self) -> None:
         """Refuse if the library cannot be read, or cannot be written though it should."""
-        await self.stats()
+        self.library.stats()
         if not self.settings.read_only:
-            await self._status.run(self.library.check_disk)
+            self.library.check_disk()
 
-    async def metrics_text(self) -> bytes:
-        """Metrics for Prometheus, with the library's totals."""
-        return await self._status.run(lambda: self.metrics.text(self.library.stats()))
+    async def raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
+        """Raise the error with names like one that no document has."""
 
-    async def _raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
         # Similar names take a second to find among ten thousand documents: only if nobody waits for the thread.
         def suggest() -> None:
             for name in names:
@@ -214,45 +162,11 @@ class Service:
                 if similar is not None:
                     raise UnknownDocumentError.named(name, similar) from None
 
-        if self._slow.idle:
-            await self._slow.run(suggest)
+        if self.slow.idle:
+            await self.slow.run(suggest)
         raise error
 
 
 def _without_missing(work: Callable[[], Value]) -> tuple[Value, list[str]]:
     with collect_missing() as missing:
         return work(), missing
-
-
-def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
-    """The results of each job of a batch, or its first error, which does not affect other jobs."""
-
-    def ask(some: list[AskJob]) -> list[list[Asked] | Exception]:
-        results: list[list[Asked] | Exception] = [[] for _ in some]
-        for look in {job.look for job in some}:
-            chosen = [at for at, job in enumerate(some) if job.look == look]
-            for at, result in zip(chosen, ask_alike([some[at] for at in chosen], look), strict=True):
-                results[at] = result
-        return results
-
-    def ask_alike(some: list[AskJob], look: int | None) -> list[list[Asked] | Exception]:
-        names = [name for job in some for name in job.names]
-        questions = [question for job in some for question in job.questions]
-        tops = [job.top for job in some if job.top is not None]
-        top = max(tops) if len(tops) == len(some) else None
-        results = iter(library.ask_each(names, questions, top=top, look=look))
-        return [_first_error_or_all([next(results) for _ in job.questions], job.top) for job in some]
-
-    # An error of one question is its result; only what nobody foresaw fails for the whole batch.
-    results: list[list[Asked] | Exception] = [*isolate_failures(ask, jobs)]
-    return results
-
-
-def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | Exception:
-    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
-    asked: list[Asked] = []
-    for result in results:
-        if isinstance(result, AttarError):
-            return result
-        asked.append(Asked(result.answers[:top], result.bytes))
-    return asked

@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.types import ASGIApp
 
 from attar.library.library import Library
+from attar.progress import StoppedError, check_stopped
 from attar.server.app import make_app
 from attar.server.run import uvicorn_options
 from attar.server.settings import Settings
@@ -207,12 +208,6 @@ def served(serve) -> Served:
 
 
 @pytest.fixture
-def metric():
-    """Reads a value from Prometheus's text format: `metric(text, "attar_requests_in_flight")`."""
-    return read_metric
-
-
-@pytest.fixture
 def refused():
     """Asserts that a response is a problem object with a status; returns its detail."""
 
@@ -227,16 +222,31 @@ def refused():
 
 
 class Hold:
-    """Makes a library's answers wait until `go` is set."""
+    """Makes a library's method wait until `go` is set or, if it can be stopped, until that."""
 
-    def __init__(self, library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.begun, self.go, self._ask = threading.Event(), threading.Event(), library.ask_each
-        monkeypatch.setattr(library, "ask_each", self._wait_and_ask)
+    def __init__(
+        self,
+        library: Library,
+        monkeypatch: pytest.MonkeyPatch,
+        method: str = "ask_each",
+        can_be_stopped: bool = False,
+    ) -> None:
+        self.begun, self.go, self.stopped = threading.Event(), threading.Event(), threading.Event()
+        self._work, self._can_be_stopped = getattr(library, method), can_be_stopped
+        monkeypatch.setattr(library, method, self._wait_and_work)
 
-    def _wait_and_ask(self, *arguments: Any, **options: Any) -> Any:
+    def _wait_and_work(self, *arguments: Any, **options: Any) -> Any:
         self.begun.set()
-        assert self.go.wait(30)
-        return self._ask(*arguments, **options)
+        deadline = time.monotonic() + 60
+        while not self.go.wait(0.01):
+            assert time.monotonic() < deadline
+            try:
+                if self._can_be_stopped:
+                    check_stopped()
+            except StoppedError:
+                self.stopped.set()
+                raise
+        return self._work(*arguments, **options)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Long changes are jobs: accepted at once, watched, cancelled, bounded in number, and kept for some minutes."""
 
-import asyncio
 import os
 import signal
 import threading
@@ -18,7 +17,7 @@ from attar.server.jobs import Jobs
 from attar.server.problems import ProblemError
 from benchmarks.document_files import zip_of
 
-from .conftest import wait_until
+from .conftest import Hold, wait_until
 
 TEXT = "Then Ann met Bob. Bob left for Rome. "
 ASYNC = {"prefer": "respond-async"}
@@ -40,25 +39,10 @@ def ended(served, job) -> wire.Job:
     return state_of(served, job)
 
 
-class Held:
-    """Makes a library's additions wait until `go` is set, or the work is stopped."""
-
-    def __init__(self, library, monkeypatch):
-        self.begun, self.go, self.add_many = threading.Event(), threading.Event(), library.add_many
-        monkeypatch.setattr(library, "add_many", self.wait_and_add)
-
-    def wait_and_add(self, *arguments, **options):
-        self.begun.set()
-        while not self.go.is_set():
-            check_stopped()
-            time.sleep(0.01)
-        return self.add_many(*arguments, **options)
-
-
 @pytest.fixture
 def held(serve, monkeypatch):
     served = serve(max_jobs=2)
-    return served, Held(served.library, monkeypatch)
+    return served, Hold(served.library, monkeypatch, "add_many", can_be_stopped=True)
 
 
 class TestAJob:
@@ -222,16 +206,10 @@ class TestWithAClient:
             with pytest.raises(NameTakenError, match="long"):
                 client.add("long", text + TEXT)
 
-    def test_so_they_are_by_the_client_for_asyncio(self, listen):
-        async def add():
-            async with attar.AsyncClient(listen().url) as client:
-                return (await client.add("long", TEXT * 3_000)).change
-
-        assert asyncio.run(add()) == "added"
-
     def test_a_job_that_was_cancelled_or_interrupted_adds_nothing(self, make, listen, monkeypatch):
         made = make()
-        hold, server = Held(made.library, monkeypatch), listen(made)
+        hold = Hold(made.library, monkeypatch, "add_many", can_be_stopped=True)
+        server = listen(made)
 
         def interrupt(what, done, total):
             raise KeyboardInterrupt
@@ -241,8 +219,8 @@ class TestWithAClient:
                 client.add_file((TEXT * 3_000).encode(), "a.txt", progress=interrupt)
 
             def cancel(what, done, total):
-                for job in other._http.get("/v1/jobs").json()["jobs"]:
-                    other._http.delete(f"/v1/jobs/{job['id']}")
+                for job in other._sender.http.get("/v1/jobs").json()["jobs"]:
+                    other._sender.http.delete(f"/v1/jobs/{job['id']}")
 
             with pytest.raises(UnavailableError, match="the job was cancelled"):
                 client.add_file((TEXT * 3_000).encode(), "b.txt", progress=cancel)
@@ -253,10 +231,10 @@ class TestWithAClient:
         running = start()
         running.wait_for("startup complete")
         with attar.Client(running.url) as client:
-            reply = client._http.put("/v1/documents/long", json={"text": TEXT * 50_000})
+            reply = client._sender.http.put("/v1/documents/long", json={"text": TEXT * 50_000})
             path = f"/v1/jobs/{reply.json()['id']}"
-            wait_until(lambda: client._http.get(path).json().get("done", 0) > 0)
-            assert client._http.get(path).json()["state"] == "running"
+            wait_until(lambda: client._sender.http.get(path).json().get("done", 0) > 0)
+            assert client._sender.http.get(path).json()["state"] == "running"
         assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
         assert "Traceback" not in "".join(running.lines)
         with attar.Library(folder, read_only=True) as library:

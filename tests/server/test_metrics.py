@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import attar
 
+from .conftest import read_metric
+
 QUESTION = {"document": "0", "question": "Who left?"}
 
 
@@ -33,14 +35,14 @@ def test_a_request_is_counted_by_route_and_status(serve, method, path, body, sta
 
 
 @pytest.mark.slow
-def test_what_is_not_http_is_counted_for_the_connection(listen, metric):
+def test_what_is_not_http_is_counted_for_the_connection(listen):
     listening = listen()
     listening.send_raw(b"HELLO\r\n\r\n")
     text = listening.send_raw(
         b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     ).decode()
     body = text.partition("\r\n\r\n")[2]
-    assert metric(body, "attar_requests_total", route="connection", status="400") == 1
+    assert read_metric(body, "attar_requests_total", route="connection", status="400") == 1
 
 
 def test_the_library_the_queue_and_the_process_are_reported(served):
@@ -82,13 +84,13 @@ def run(tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_share_metrics_and_of_one_that_was_killed_only_the_counts_stay(run, metric):
+def test_processes_share_metrics_and_of_one_that_was_killed_only_the_counts_stay(run):
     counting = [run(COUNTING) for _ in range(2)]
     for process in counting:
         process.stdout.readline()
 
     def told(name, **labels):
-        return metric(run(READING).communicate()[0], name, **labels)
+        return read_metric(run(READING).communicate()[0], name, **labels)
 
     assert told("attar_requests_total", route="ask", status="200") == 2
     assert told("attar_requests_in_flight") == 14

@@ -19,7 +19,7 @@ from attar.library.library import Library
 from attar.server.run import listen
 from attar.server.settings import Address
 
-from .conftest import wait_until
+from .conftest import read_metric, wait_until
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(attar.__file__).parents[1])}
@@ -46,7 +46,7 @@ def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(
         client.add("emma", TEXT)
         assert client.ask("emma", "Who left?")
         thread.start()
-        wait_until(lambda: "requests_in_flight 1" in client._http.get("/metrics").text)
+        wait_until(lambda: "requests_in_flight 1" in client._sender.http.get("/metrics").text)
     assert running.stop(signal.SIGTERM) in (0, -signal.SIGTERM)
     thread.join()
     assert changes == ["added"]
@@ -58,7 +58,7 @@ def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(
 
 
 @pytest.mark.nightly
-def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_lost(start, folder, metric):
+def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_lost(start, folder):
     running = start("--workers", "2")
     running.wait_for("startup complete", times=2)
     kept, asked, ended = [], [], threading.Event()
@@ -100,8 +100,8 @@ def test_a_killed_worker_is_restarted_while_the_other_answers_and_nothing_is_los
     for thread in threads:
         thread.join()
     with attar.Client(running.url) as client:
-        text = client._http.get("/metrics").text
-    assert metric(text, "attar_requests_total", route="ask", status="200") >= len(asked)
+        text = client._sender.http.get("/metrics").text
+    assert read_metric(text, "attar_requests_total", route="ask", status="200") >= len(asked)
     assert len(re.findall(r"^process_resident_memory_bytes{", text, re.MULTILINE)) == 2
     assert running.stop(signal.SIGTERM) == 0
     assert set(kept) <= set(names_in(folder))

@@ -7,6 +7,8 @@ import threading
 
 import pytest
 
+from .conftest import Hold
+
 QUESTION = {"document": "0", "question": "Who left?"}
 QUICK = [
     ("GET", "/healthz", None),
@@ -38,8 +40,10 @@ def test_each_request_of_a_batch_gets_its_own_number_of_answers(served):
 
 
 def test_only_the_bad_questions_of_a_batch_are_refused(served):
-    bodies = [{}, {"document": "no"}, {"question": "?"}, {"document": "1"}]
-    assert statuses(ask(served, *bodies)) == [200, 404, 422, 200]
+    bodies = [{}, {"document": "nobody"}, {"question": "?"}, {"document": "1"}]
+    responses = ask(served, *bodies)
+    assert statuses(responses) == [200, 404, 422, 200]
+    assert "'nobody'" in responses[1].json()["detail"]
 
 
 def test_other_questions_of_the_batch_are_answered_if_one_breaks_the_reader(serve, monkeypatch):
@@ -90,21 +94,14 @@ def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served,
 
 
 def test_quick_routes_are_answered_while_a_write_waits(served, monkeypatch):
-    add, started, go = served.library.add_many, threading.Event(), threading.Event()
-
-    def wait_and_add(*arguments, **options):
-        started.set()
-        assert go.wait(30)
-        return add(*arguments, **options)
-
-    monkeypatch.setattr(served.library, "add_many", wait_and_add)
+    held = Hold(served.library, monkeypatch, "add_many")
 
     async def write_and_ask():
         writing = asyncio.create_task(served.http.put("/v1/documents/new", json={"text": "Ann left."}))
-        await asyncio.to_thread(started.wait, 30)
+        await asyncio.to_thread(held.begun.wait, 30)
         quick = [await served.http.request(method, path, json=body) for method, path, body in QUICK]
         is_written = writing.done()
-        go.set()
+        held.go.set()
         return statuses(quick), is_written, (await writing).status_code
 
     assert served.run(write_and_ask()) == ([200] * len(QUICK), False, 201)

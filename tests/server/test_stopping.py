@@ -2,33 +2,15 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from attar.documents.workers import FileReader
-from attar.progress import StoppedError, check_stopped
+from attar.progress import StoppedError
 from attar.reader.reader import Reader
 
-from .conftest import ASK, request
-
-
-class Endless:
-    """Work that goes on until it is stopped, in place of a method of the library."""
-
-    def __init__(self) -> None:
-        self.began, self.stopped = threading.Event(), threading.Event()
-
-    def __call__(self, *arguments, **options):
-        self.began.set()
-        try:
-            while True:
-                check_stopped()
-                time.sleep(0.01)
-        except StoppedError:
-            self.stopped.set()
-            raise
+from .conftest import ASK, Hold, request
 
 
 @pytest.fixture
@@ -36,9 +18,8 @@ def endless(make, monkeypatch):
     """A served library whose answers never come, and the work that is asked for them."""
 
     def start(method: str, **settings):
-        made, work = make(**settings), Endless()
-        monkeypatch.setattr(made.library, method, work)
-        return made, work
+        made = make(**settings)
+        return made, Hold(made.library, monkeypatch, method, can_be_stopped=True)
 
     return start
 
@@ -64,7 +45,7 @@ class TestGivenUp:
         server = listen(made)
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(b"".join(request(path, body)))
-            assert work.began.wait(20)
+            assert work.begun.wait(20)
         assert work.stopped.wait(20)
 
 

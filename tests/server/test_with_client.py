@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import attar
-from attar import calls
+from attar import client as client_module
 from attar.errors import AttarError, UnavailableError
 
 pytestmark = pytest.mark.slow
@@ -76,62 +76,18 @@ def without_times(document):
     return type(document), {name: fields[name] for name in fields if name not in ("created", "changed")}
 
 
-class Awaited:
-    """An `AsyncClient` whose calls are awaited one after the other."""
-
-    def __init__(self, url):
-        self.client, self.loop = attar.AsyncClient(url), asyncio.new_event_loop()
-
-    def __getattr__(self, name):
-        def call(*arguments, **options):
-            returned = getattr(self.client, name)(*arguments, **options)
-            if name == "watch":
-                return self.rounds(returned)
-            return self.loop.run_until_complete(collect(returned) if name == "documents" else returned)
-
-        return call
-
-    def rounds(self, returned):
-        while True:
-            try:
-                yield self.loop.run_until_complete(anext(returned))
-            except StopAsyncIteration:
-                return
-
-    def __contains__(self, name):
-        return name in self.names()
-
-    def __len__(self):
-        return len(self.names())
-
-    def names(self):
-        return [document.name for document in self.documents()]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.close()
-        self.loop.close()
-
-
-async def collect(documents):
-    return [document async for document in documents]
-
-
-@pytest.mark.parametrize("connect", [attar.Client, Awaited])
-def test_a_client_does_what_a_library_does(listen, tiny_reader, stories, tmp_path, connect):
+def test_a_client_does_what_a_library_does(listen, tiny_reader, stories, tmp_path):
     with attar.Library(tmp_path / "own", tiny_reader) as library:
         library.add_many([(str(at), stories[at].text) for at in range(2)])
         expected = list(scenario(library))
-    with connect(listen().url) as client:
+    with attar.Client(listen().url) as client:
         for number, (result, wanted) in enumerate(zip(scenario(client), expected, strict=True)):
             told, right = (msgspec.to_builtins(each, enc_hook=str) for each in (result, wanted))
             assert (told, type(result)) == (right, type(wanted)), number
 
 
 def test_documents_are_listed_in_pages(listen, monkeypatch):
-    monkeypatch.setattr(calls, "_PAGE", 2)
+    monkeypatch.setattr(client_module, "_PAGE", 2)
     with attar.Client(listen(documents=5).url) as client:
         assert [document.name for document in client.documents()] == ["0", "1", "2", "3", "4"]
         assert [document.name for document in client.documents(after="0", limit=3)] == ["1", "2", "3"]
@@ -149,13 +105,13 @@ def test_a_missing_token_and_a_read_only_library_deny_access(listen):
 
 
 def test_concurrent_questions_are_all_answered(listen):
-    url = listen().url
+    with attar.Client(listen().url) as client:
 
-    async def ask():
-        async with attar.AsyncClient(url) as client:
-            return await asyncio.gather(*(client.ask("0", "Who left?") for _ in range(60)))
+        async def ask():
+            asked = (asyncio.to_thread(client.ask, "0", "Who left?") for _ in range(60))
+            return await asyncio.gather(*asked)
 
-    answers = asyncio.run(ask())
+        answers = asyncio.run(ask())
     assert answers == [answers[0]] * 60
 
 
@@ -228,7 +184,7 @@ def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listen,
 
     monkeypatch.setattr(made.library.reader, "extend", slow)
     with attar.Client(listen(made).url) as client:
-        client._http.event_hooks = {"response": [go_on]}
+        client._sender.http.event_hooks = {"response": [go_on]}
         assert client.append("0", TEXT).change == "appended"
         assert (statuses[0], statuses[-1], set(statuses)) == (504, 200, {504, 200})
         assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}"
@@ -258,8 +214,7 @@ def folder_scenario(library, folder):
     yield [each.name for each in library.documents()]
 
 
-@pytest.mark.parametrize("connect", [attar.Client, Awaited])
-def test_a_client_adds_and_follows_folders_as_a_library_does(listen, tiny_reader, stories, tmp_path, connect):
+def test_a_client_adds_and_follows_folders_as_a_library_does(listen, tiny_reader, stories, tmp_path):
     folders = tmp_path / "one" / "letters", tmp_path / "two" / "letters"
     for folder in folders:
         (folder / "sub").mkdir(parents=True)
@@ -268,7 +223,7 @@ def test_a_client_adds_and_follows_folders_as_a_library_does(listen, tiny_reader
     with attar.Library(tmp_path / "own", tiny_reader) as library:
         library.add_many([(str(at), stories[at].text) for at in range(2)])
         expected = list(folder_scenario(library, folders[0]))
-    with connect(listen().url) as client:
+    with attar.Client(listen().url) as client:
         assert list(folder_scenario(client, folders[1])) == expected
 
 

@@ -161,6 +161,19 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
+def open_told(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Opens a page that is told this JSON, or what a function answers, at the addresses of a pattern."""
+
+    def open_it(server: Server, path: str, pattern: Any, told: Any) -> Any:
+        page = open_page(server, "/healthz")
+        page.route(pattern, told if callable(told) else lambda route: route.fulfill(json=told))
+        page.goto(server.address + path)
+        return page
+
+    return open_it
+
+
+@pytest.fixture
 def page(server: Server, open_page: Callable[..., Any]) -> Any:
     """The page of a library that is empty."""
     return open_page(server)

@@ -230,11 +230,9 @@ def test_the_box_has_the_focus_and_a_key(asking):
 
 
 @pytest.mark.parametrize("default", [0, 3], ids=["without", "with a second look"])
-def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_page, default):
-    page = open_page(demo_server, "/healthz")
+def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_told, default):
     told = demo_server.call("GET", "status") | {"look": default}
-    page.route("**/v1/status", lambda route: route.fulfill(json=told))
-    page.goto(demo_server.address)
+    page = open_told(demo_server, "/", "**/v1/status", told)
     expect(page.locator("#examples")).to_be_visible()
     if not default:
         expect(page.get_by_label("Sentences read again")).to_be_hidden()
@@ -247,10 +245,8 @@ def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_page,
     assert sent.value.post_data_json["look"] == 0
 
 
-def test_documents_are_offered_as_one_types_however_many_there_are(demo_server, open_page):
-    page = open_page(demo_server, "/healthz")
-    told = demo_server.call("GET", "documents")
-    first = told["documents"][0]
+def test_documents_are_offered_as_one_types_however_many_there_are(demo_server, open_told):
+    first = demo_server.call("GET", "documents")["documents"][0]
 
     def list_documents(route: Any) -> None:
         contains = parse_qs(urlsplit(route.request.url).query).get("contains", [""])[0]
@@ -259,8 +255,7 @@ def test_documents_are_offered_as_one_types_however_many_there_are(demo_server, 
         after = None if contains else "report 999"
         route.fulfill(json={"documents": documents, "next": after, "total": 10_000})
 
-    page.route("**/v1/documents?*", list_documents)
-    page.goto(demo_server.address)
+    page = open_told(demo_server, "/", "**/v1/documents?*", list_documents)
     expect(offered(page)).to_have_count(50)
     page.get_by_label("Where to look").fill("10,000")
     expect(offered(page)).to_have_count(1)

@@ -12,6 +12,17 @@ def mark(page):
     return page.locator("#document-text mark")
 
 
+@pytest.fixture
+def open_letter(demo_server, open_told):
+    """Opens the letter at a place, with another text."""
+
+    def open_it(text, place=""):
+        told = demo_server.call("GET", "documents/letter") | {"text": text}
+        return open_told(demo_server, f"/#document?name=letter{place}", "**/v1/documents/letter", told)
+
+    return open_it
+
+
 def test_a_card_opens_the_document_at_the_phrase_and_back_returns(demo_server, open_page):
     page = open_page(demo_server, "/#ask?question=How+much+is+the+rent%3F")
     page.locator("#best a").click()
@@ -24,23 +35,17 @@ def test_a_card_opens_the_document_at_the_phrase_and_back_returns(demo_server, o
     expect(page).to_have_url(re.compile("#ask"))
 
 
-def test_the_phrase_of_a_long_text_is_scrolled_to(demo_server, open_page):
+def test_the_phrase_of_a_long_text_is_scrolled_to(open_letter):
     text = "One line. " * 3_000 + "\n\nA sentence with the phrase in it.\n\n" + "Another line. " * 3_000
     start = text.index("the phrase")
-    page = open_page(demo_server, "/healthz")
-    told = demo_server.call("GET", "documents/letter") | {"text": text}
-    page.route("**/v1/documents/letter", lambda route: route.fulfill(json=told))
-    page.goto(f"{demo_server.address}/#document?name=letter&start={start}&end={start + 10}")
+    page = open_letter(text, f"&start={start}&end={start + 10}")
     expect(mark(page)).to_have_text("the phrase")
     expect(mark(page)).to_be_in_viewport()
 
 
-def test_of_a_very_long_text_the_part_around_the_phrase_is_shown_first(demo_server, open_page):
+def test_of_a_very_long_text_the_part_around_the_phrase_is_shown_first(open_letter):
     text = "One line.\n\n" * 40_000 + "Here it is.\n\n" + "Another line.\n\n" * 100
-    page = open_page(demo_server, "/healthz")
-    told = demo_server.call("GET", "documents/letter") | {"text": text}
-    page.route("**/v1/documents/letter", lambda route: route.fulfill(json=told))
-    page.goto(f"{demo_server.address}/#document?name=letter&phrase=Here+it+is")
+    page = open_letter(text, "&phrase=Here+it+is")
     expect(mark(page)).to_have_text("Here it is")
     shown = page.locator("#document-text p")
     assert shown.count() < 10_000
@@ -49,21 +54,14 @@ def test_of_a_very_long_text_the_part_around_the_phrase_is_shown_first(demo_serv
     expect(mark(page)).to_be_in_viewport()
 
 
-def test_places_count_characters_and_not_units_of_utf16(demo_server, open_page):
+def test_places_count_characters_and_not_units_of_utf16(open_letter):
     text = "🦜🦜 Two parrots.\nThen Nina came."
-    page = open_page(demo_server, "/healthz")
-    told = demo_server.call("GET", "documents/letter") | {"text": text}
-    page.route("**/v1/documents/letter", lambda route: route.fulfill(json=told))
     start = text.index("Nina")
-    page.goto(f"{demo_server.address}/#document?name=letter&start={start}&end={start + 4}")
-    expect(mark(page)).to_have_text("Nina")
+    expect(mark(open_letter(text, f"&start={start}&end={start + 4}"))).to_have_text("Nina")
 
 
-def test_a_text_that_was_not_kept_is_said_to_be(demo_server, open_page):
-    page = open_page(demo_server, "/healthz")
-    told = demo_server.call("GET", "documents/letter") | {"text": None}
-    page.route("**/v1/documents/letter", lambda route: route.fulfill(json=told))
-    page.goto(f"{demo_server.address}/#document?name=letter")
+def test_a_text_that_was_not_kept_is_said_to_be(open_letter):
+    page = open_letter(None)
     expect(page.get_by_text("The text of this document was not kept")).to_be_visible()
 
 

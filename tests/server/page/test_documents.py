@@ -251,14 +251,11 @@ def test_texts_are_searched_by_the_server(three):
     expect(three.locator("#document-heading")).to_have_text("winter")
 
 
-def test_many_documents_are_shown_in_parts(seasons_server, open_page):
-    page = open_page(seasons_server, "/healthz")
+def test_many_documents_are_shown_in_parts(seasons_server, open_told):
     told = seasons_server.call("GET", "documents")
     many = [told["documents"][0] | {"name": f"story {number:03}"} for number in range(120)]
-    page.route(
-        "**/v1/documents?*", lambda route: route.fulfill(json=told | {"documents": many, "total": 120})
-    )
-    page.goto(f"{seasons_server.address}/#documents")
+    told |= {"documents": many, "total": 120}
+    page = open_told(seasons_server, "/#documents", "**/v1/documents?*", told)
     expect(rows(page)).to_have_count(100)
     page.get_by_role("button", name="Show more").click()
     expect(rows(page)).to_have_count(120)

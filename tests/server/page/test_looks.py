@@ -138,11 +138,9 @@ def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
     assert page.evaluate(NAMELESS) == []
 
 
-def test_a_library_that_cannot_be_changed_offers_no_changes(demo_server, open_page):
-    page = open_page(demo_server, "/healthz")
-    told = demo_server.call("GET", "status")
-    page.route("**/v1/status", lambda route: route.fulfill(json=told | {"read_only": True}))
-    page.goto(f"{demo_server.address}/#documents")
+def test_a_library_that_cannot_be_changed_offers_no_changes(demo_server, open_told):
+    told = demo_server.call("GET", "status") | {"read_only": True}
+    page = open_told(demo_server, "/#documents", "**/v1/status", told)
     expect(page.locator("#document-list .name")).to_have_count(2)
     expect(page.locator(".adding")).to_be_hidden()
     expect(page.get_by_role("button", name="Delete letter")).to_be_hidden()
@@ -223,17 +221,14 @@ def test_the_page_works_below_a_path(demo_server, open_page):
     assert [path for path in asked if not path.startswith("/below/")] == []
 
 
-def test_the_token_is_asked_for_once(server, open_page):
-    page = open_page(server, "/healthz")
-
+def test_the_token_is_asked_for_once(server, open_told):
     def require_token(route: Any) -> None:
         if route.request.headers.get("authorization") == "Bearer open-sesame":
             route.continue_()
         else:
             route.fulfill(status=401, json={"title": "Token", "status": 401, "detail": "a token is missing"})
 
-    page.route(re.compile(r"/v1/"), require_token)
-    page.goto(server.address)
+    page = open_told(server, "/", re.compile(r"/v1/"), require_token)
     dialog = page.get_by_role("dialog", name="Token")
     expect(dialog.get_by_text("The server requires a token.")).to_be_visible()
     dialog.get_by_label("Bearer token").fill("wrong")
