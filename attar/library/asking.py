@@ -393,8 +393,7 @@ def _answers(
     seen: ReadAgain | None,
 ) -> list[Answer]:
     """The answers of documents, in the order of their ranks, as one list."""
-    from attar.reader.answers import combined
-    from attar.reader.look_answers import rank_looked
+    from attar.reader.answers import combined, rank_looked
 
     if seen is not None:
         phrases = [

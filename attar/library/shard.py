@@ -28,7 +28,7 @@ from attar.text.quotes import Word, find_quote, words_of
 
 if TYPE_CHECKING:
     from attar.reader.answers import ScoredPhrases, Shares
-    from attar.reader.confidence import Calibration, LookCalibration
+    from attar.reader.confidence import Calibration
     from attar.reader.reader import Reader
     from attar.reader.second_look import FoundSentence, Look
 
@@ -90,7 +90,7 @@ class ReadAgain:
     """What a second look found, and the calibration of its answers."""
 
     look: "Look"
-    calibration: "LookCalibration | None"
+    calibration: "Calibration | None"
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,19 @@ from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
 from attar.progress import Progress, check_stopped, ignore_progress, one_thread
-from attar.reader.answers import ScoredPhrases, rank, rank_phrases
-from attar.reader.confidence import LookCalibration
-from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, encode_batches
+from attar.reader.answers import (
+    ScoredPhrases,
+    chosen_first,
+    look_features,
+    rank,
+    rank_looked,
+    rank_phrases,
+)
+from attar.reader.confidence import Calibration
+from attar.reader.encoding import EncodedBatch, TextEncoder
 from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
-from attar.reader.look_answers import chosen_first, look_features, rank_looked
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
@@ -209,25 +215,21 @@ class Reader:
         self, texts: Sequence[WindowedText], first: int, progress: Progress, on_states: OnStates | None
     ) -> list[Memory]:
         """The memories of phrases of texts, the first of which has the number `first`."""
-        owners = [(at, window) for at, text in enumerate(texts) for window in text.windows]
-        found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(owners)
+        windows = [(first + at, window) for at, text in enumerate(texts) for window in text.windows]
+        found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(windows)
         done = 0
-
-        def encode(batch: NDArray[np.int64]) -> EncodedBatch:
-            return self._texts.encode(WindowBatch.of([owners[at][1] for at in batch]))
 
         def take(batch: NDArray[np.int64], encoded: EncodedBatch) -> None:
             nonlocal done
-            progress("reading", done, len(owners))
+            progress("reading", done, len(windows))
             done += len(batch)
             for at, phrases in zip(batch, encoded.phrases(), strict=True):
                 found[at] = phrases
             if on_states is not None:
                 for at, states in zip(batch, encoded.window_states(), strict=True):
-                    on_states(first + owners[at][0], owners[at][1].ids, states)
+                    on_states(windows[at][0], windows[at][1].ids, states)
 
-        lengths = np.array([len(window.ids) for _, window in owners], np.int64)
-        encode_batches(encode, self._texts.batches(lengths), take)
+        self._texts.encode_all([window for _, window in windows], self._texts.encode, take)
         of_window = iter(found)
         return [
             text.memory([next(of_window) for _ in text.windows], self.options.size, self.fingerprint)
@@ -328,40 +330,31 @@ class Reader:
         return rank_looked(query.question, look, share.answers, self.look_calibration, top)
 
     @property
-    def look_calibration(self) -> LookCalibration | None:
+    def look_calibration(self) -> Calibration | None:
         look = self.parts.config.look
         return None if look is None else look.calibration
 
-    def features(self, memory: Memory, questions: Sequence[str], text: str) -> list[Features | None]:
-        """What the calibration of each question's best phrase is computed from; None without a phrase."""
-        features: list[Features | None] = []
-        index = memory.phrases
-        for query in self.questions.encode(questions):
-            ranked = rank_phrases(self._scores(memory, query), query.null, index, 1)
-            if ranked.phrases:
-                phrase = ranked.phrases[0].phrase
-                sentence = text[slice(*index.sentence_of(phrase))]
-                features.append(Features(index.text_of(phrase), sentence, ranked.features(query, index)))
-            else:
-                features.append(None)
-        return features
-
-    def look_features(
-        self, memory: Memory, questions: Sequence[str], text: str, look: int
+    def features(
+        self, memory: Memory, questions: Sequence[str], text: str, look: int = 0
     ) -> list[Features | None]:
-        """What the calibration of a second look is computed from, for each question's best span."""
+        """What the calibration of each question's best answer is computed from; None without an answer."""
+        index = memory.phrases
         scored = [
-            ScoredPhrases(query, [self._scores(memory, query)], [memory.phrases], self.calibration)
+            ScoredPhrases(query, [self._scores(memory, query)], [index], self.calibration)
             for query in self.questions.encode(questions)
         ]
-        looks = self._look_again(scored, [text] * len(scored), look)
         features: list[Features | None] = []
-        for question, seen in zip(questions, looks, strict=True):
-            if seen is None:
-                features.append(None)
-            else:
+        for phrases, seen in zip(scored, self._look_again(scored, [text] * len(scored), look), strict=True):
+            query, of_answer = phrases.query, None
+            ranked = rank_phrases(phrases.scores[0], query.null, index, 1)
+            if seen is not None:
                 best = chosen_first(seen)[0]
-                features.append(Features(best.text, best.sentence.text, look_features(question, seen)))
+                of_answer = Features(best.text, best.sentence.text, look_features(query.question, seen))
+            elif not look and ranked.phrases:
+                phrase = ranked.phrases[0].phrase
+                sentence = text[slice(*index.sentence_of(phrase))]
+                of_answer = Features(index.text_of(phrase), sentence, ranked.features(query, index))
+            features.append(of_answer)
         return features
 
     def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
@@ -401,15 +394,11 @@ class Reader:
             _check_text(text)
             windows += [(number, window) for window in WindowedText.of(text, self.tokenizer).windows]
 
-        def encode(batch: NDArray[np.int64]) -> list[Floats]:
-            return self._texts.states(WindowBatch.of([windows[at][1] for at in batch]))
-
         def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
             for at, window_states in zip(batch, states, strict=True):
                 on_states(windows[at][0], windows[at][1].ids, window_states)
 
-        lengths = np.array([len(window.ids) for _, window in windows], np.int64)
-        encode_batches(encode, self._texts.batches(lengths), take)
+        self._texts.encode_all([window for _, window in windows], self._texts.states, take)
 
     def query_states(self, text: str, on_states: OnStates) -> None:
         """`token_states` of one short text, without torch."""

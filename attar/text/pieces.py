@@ -36,6 +36,13 @@ class PieceText:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def first(self, count: int) -> "PieceText":
+        """Its first pieces."""
+        ids, starts, ends, sentences = (
+            part[:count] for part in (self.ids, self.starts, self.ends, self.sentences)
+        )
+        return PieceText(ids, starts, ends, sentences, self.sentence_spans)
+
 
 class PieceTokenizer:
     """WordPiece, as BERT and its descendants use it, from a `tokenizer.json`."""

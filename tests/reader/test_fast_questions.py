@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attar.library.library import Library
-from attar.reader.fast_questions import FastEncoder, FastQuestions
+from attar.reader.fast_questions import FastQuestions
 from attar.reader.fast_spans import gelu
 
 pytestmark = pytest.mark.slow
@@ -42,9 +42,7 @@ def test_it_agrees_with_the_network(kind, quick, reader, default):
             plain = parts.network().encode_questions(
                 torch.from_numpy(ids), torch.from_numpy(mask), parts.quick() if quick else None
             )
-        fast = FastQuestions(FastEncoder(parts), parts.config.network.quick if quick else None).encode(
-            ids, mask
-        )
+        fast = FastQuestions(parts, quick=quick).encode(ids, mask)
         for expected, found in zip(plain[:3], fast, strict=True):
             assert found.dtype == np.float32
             assert cosine(found, expected.numpy()) > 0.99
@@ -52,9 +50,7 @@ def test_it_agrees_with_the_network(kind, quick, reader, default):
 
 def test_it_has_the_same_numbers_with_and_without_torch(default, monkeypatch):
     def encode():
-        return FastQuestions(FastEncoder(default.parts), default.parts.config.network.quick).encode(
-            *padded(default.parts, QUESTIONS)
-        )
+        return FastQuestions(default.parts, quick=True).encode(*padded(default.parts, QUESTIONS))
 
     with_torch = encode()
     monkeypatch.setitem(sys.modules, "torch", None)

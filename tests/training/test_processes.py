@@ -14,7 +14,7 @@ from attar.errors import OptionError
 from attar.reader.reader import Reader
 from attar.training import run, stage
 from attar.training.options import QuestionOptions
-from attar.training.processes import Processes
+from attar.training.stage import Processes
 from attar.training.train import train_questions
 
 from .conftest import MakeOptions

@@ -6,8 +6,7 @@ import torch
 
 from attar.errors import FormatError
 from attar.options import TransformerShape
-from attar.training.published import from_published_mpnet
-from attar.training.relative import RelativeTransformer
+from attar.training.published import RelativeTransformer, from_published_mpnet
 
 # Random weights of a tiny MPNet, and its states by transformers 5.17.
 PUBLISHED = Path(__file__).parent / "data" / "mpnet.safetensors"

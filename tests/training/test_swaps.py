@@ -1,7 +1,7 @@
 import numpy as np
 
 from attar.training.data import Passage, PassageQuestion
-from attar.training.swaps import swapped, with_swapped_questions
+from attar.training.variants import swapped, with_swapped_questions
 
 PASSAGE = Passage(
     "In 1979 the Royal Navy left Malta. The first ships went to Gibraltar in 1980.",

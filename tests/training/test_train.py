@@ -15,8 +15,8 @@ from attar.progress import Progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training import stage
-from attar.training.base import load_base
 from attar.training.options import QuestionOptions
+from attar.training.published import load_base
 from attar.training.run import lock_folder
 from attar.training.train import train_questions
 

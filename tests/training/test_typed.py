@@ -1,6 +1,6 @@
 import numpy as np
 
-from attar.training.typed import as_typed, with_typo
+from attar.training.variants import as_typed, with_typo
 
 QUESTION = "When did the Royal Navy leave Malta in 1979?"
 
