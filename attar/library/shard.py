@@ -23,8 +23,8 @@ from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.search.spelling import doubtful_words
 from attar.search.table import Corpus
 from attar.store.transactions import Snapshot
-from attar.text.passages import passages_around
 from attar.text.quotes import Word, find_quote, words_of
+from attar.text.sentences import passages_around
 
 if TYPE_CHECKING:
     from attar.reader.answers import ScoredPhrases, Shares

@@ -115,35 +115,35 @@ class PieceTokenizer:
         return [np.array(question.ids, np.int32) for question in encoded]
 
     @cached_property
+    def _pieces(self) -> list[str]:
+        return [self._tokenizer.id_to_token(at) or "" for at in range(len(self))]
+
+    @cached_property
     def continuing(self) -> NDArray[np.bool_]:
         """Whether each piece continues a word, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([piece.startswith("##") for piece in pieces])
+        return np.array([piece.startswith("##") for piece in self._pieces])
+
+    @cached_property
+    def articles(self) -> NDArray[np.bool_]:
+        """Whether each piece is an article, `[V]`."""
+        return np.array([piece in ("a", "an", "the") for piece in self._pieces])
+
+    @cached_property
+    def marks(self) -> NDArray[np.bool_]:
+        """Whether each piece is punctuation that is no part of an answer at its ends, `[V]`."""
+        return np.array([len(piece) == 1 and _is_mark(piece) for piece in self._pieces])
 
     @cached_property
     def number_forms(self) -> dict[int, NDArray[np.int64]]:
         """For each piece that is digits, those that stand for the same number: 2, two, second, 2nd, ii."""
         forms = {row[0]: row for row in NUMBER_FORMS}
-        pieces = {at: self._tokenizer.id_to_token(at) or "" for at in range(len(self))}
         return {
             at: np.array(
                 [at, *filter(None, (self._tokenizer.token_to_id(form) for form in forms.get(piece, ())))]
             )
-            for at, piece in pieces.items()
+            for at, piece in enumerate(self._pieces)
             if piece.removeprefix("##").isdecimal()
         }
-
-    @cached_property
-    def articles(self) -> NDArray[np.bool_]:
-        """Whether each piece is an article, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([piece in ("a", "an", "the") for piece in pieces])
-
-    @cached_property
-    def marks(self) -> NDArray[np.bool_]:
-        """Whether each piece is punctuation that is no part of an answer at its ends, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([len(piece) == 1 and _is_mark(piece) for piece in pieces])
 
 
 def _is_mark(character: str) -> bool:

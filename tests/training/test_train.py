@@ -200,34 +200,6 @@ class TestReadout:
             train_questions(replace(given, init=str(tmp_path / "wider"), out=str(tmp_path / "again")))
 
 
-class TestBase:
-    def test_has_the_shape_of_its_config(self, base: Path) -> None:
-        shape = load_base(base).shape
-        assert (shape.size, shape.layers, shape.heads) == (16, 1, 2)
-
-    def test_word_vectors_may_be_int8(self, base: Path, tmp_path: Path) -> None:
-        weights = safetensors.torch.load_file(base / "model.safetensors")
-        words = weights["embeddings.word_embeddings.weight"]
-        scale = words.abs().amax(1) / 127
-        weights["embeddings.word_embeddings.weight"] = (words / scale[:, None]).round().to(torch.int8)
-        weights["embeddings.word_embeddings.scale"] = scale
-        for name in ("tokenizer.json", "config.json"):
-            (tmp_path / name).write_bytes((base / name).read_bytes())
-        safetensors.torch.save_file(weights, tmp_path / "model.safetensors")
-        torch.testing.assert_close(load_base(tmp_path).weights["words.weight"], words, atol=2e-3, rtol=0)
-
-    def test_a_folder_without_weights_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(FormatError, match="No such file"):
-            load_base(tmp_path)
-
-    def test_other_weights_are_refused(self, base: Path, tmp_path: Path) -> None:
-        for name in ("tokenizer.json", "config.json"):
-            (tmp_path / name).write_bytes((base / name).read_bytes())
-        safetensors.torch.save_file({"x": torch.zeros(2)}, tmp_path / "model.safetensors")
-        with pytest.raises(FormatError, match="BERT-like"):
-            load_base(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("changed", "part"),
     [

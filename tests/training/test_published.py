@@ -1,3 +1,5 @@
+"""Published encoders: their folders, and MPNet's states."""
+
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,7 @@ import torch
 
 from attar.errors import FormatError
 from attar.options import TransformerShape
-from attar.training.published import RelativeTransformer, from_published_mpnet
+from attar.training.published import RelativeTransformer, from_published_mpnet, load_base
 
 # Random weights of a tiny MPNet, and its states by transformers 5.17.
 PUBLISHED = Path(__file__).parent / "data" / "mpnet.safetensors"
@@ -53,3 +55,33 @@ def test_weights_of_another_network_are_refused(published: dict[str, torch.Tenso
     without = {name: value for name, value in published.items() if "relative" not in name}
     with pytest.raises(FormatError, match="expected those of MPNet"):
         from_published_mpnet(without, layers=2)
+
+
+class TestBase:
+    def changed(self, base: Path, folder: Path, weights: dict[str, torch.Tensor]) -> Path:
+        """A copy of the folder with other weights."""
+        for name in ("tokenizer.json", "config.json"):
+            (folder / name).write_bytes((base / name).read_bytes())
+        safetensors.torch.save_file(weights, folder / "model.safetensors")
+        return folder
+
+    def test_has_the_shape_of_its_config(self, base: Path) -> None:
+        shape = load_base(base).shape
+        assert (shape.size, shape.layers, shape.heads) == (16, 1, 2)
+
+    def test_word_vectors_may_be_int8(self, base: Path, tmp_path: Path) -> None:
+        weights = safetensors.torch.load_file(base / "model.safetensors")
+        words = weights["embeddings.word_embeddings.weight"]
+        scale = words.abs().amax(1) / 127
+        weights["embeddings.word_embeddings.weight"] = (words / scale[:, None]).round().to(torch.int8)
+        weights["embeddings.word_embeddings.scale"] = scale
+        loaded = load_base(self.changed(base, tmp_path, weights)).weights["words.weight"]
+        torch.testing.assert_close(loaded, words, atol=2e-3, rtol=0)
+
+    def test_a_folder_without_weights_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(FormatError, match="No such file"):
+            load_base(tmp_path)
+
+    def test_other_weights_are_refused(self, base: Path, tmp_path: Path) -> None:
+        with pytest.raises(FormatError, match="BERT-like"):
+            load_base(self.changed(base, tmp_path, {"x": torch.zeros(2)}))
