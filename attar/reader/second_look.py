@@ -63,11 +63,6 @@ class FoundSpan(NamedTuple):
     def text(self) -> str:
         return self.sentence.text[self.start - self.sentence.start : self.end - self.sentence.start]
 
-    @property
-    def agrees(self) -> bool:
-        """Whether it overlaps the likeliest phrase of its sentence."""
-        return self.start < self.sentence.phrase_end and self.sentence.phrase_start < self.end
-
 
 class Look(NamedTuple):
     """The best span of each sentence that was read, best first, and the log-odds that there is an answer."""

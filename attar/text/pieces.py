@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +66,6 @@ class PieceTokenizer:
         if found is None:
             raise FormatError.expected(source, f"a vocabulary with {token}", "one without")
         return int(found)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "PieceTokenizer":
-        """The tokenizer in a file."""
-        return cls(Path(path).read_bytes(), str(path))
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())

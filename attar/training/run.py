@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file, lock_file
 from attar.progress import Progress
 from attar.training.batches import Array, Batch
 from attar.training.options import QuestionOptions
-from attar.training.stage import Processes, Row, Stage, load_weights, make_loader, save_weights
+from attar.training.stage import Processes, Row, Stage, load_weights, save_weights
 from attar.training.teacher import Loss
 
 # The folder of a run in that of its reader, and its files.
@@ -164,9 +164,6 @@ class QuestionRun:
                 return dict(loaded)
         except (OSError, ValueError, EOFError) as fault:
             raise FormatError(f"{file} is damaged: {fault}", "remove it and resume again") from fault
-
-    def loader(self, batches: Dataset[Batch]) -> DataLoader[Batch]:
-        return make_loader(batches, self.workers)
 
     def _write(self, file: Path, text: str) -> None:
         with atomic_file(file) as partial:

@@ -46,7 +46,7 @@ from attar.training.published import (
     load_mpnet,
 )
 from attar.training.run import QuestionRun, Say, lock_folder, silent
-from attar.training.stage import Row
+from attar.training.stage import Row, make_loader
 from attar.training.student import (
     accuracy,
     imitation_loss,
@@ -297,7 +297,7 @@ def _label(
     def make() -> dict[str, Array]:
         tokens = run.options.batch_tokens * 5
         pairs = PairBatches(data, chosen, tokens=tokens, epochs=1, seed=0, shuffle=False)
-        return label(teacher.to(run.device), data, run.loader(pairs), run.device).to_arrays()
+        return label(teacher.to(run.device), data, make_loader(pairs, run.workers), run.device).to_arrays()
 
     return TeacherLabels.from_arrays(run.arrays(name, make))
 
