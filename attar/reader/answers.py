@@ -68,8 +68,7 @@ def rank_phrases(
 ) -> RankedPhrases:
     """The best phrases of a memory.
 
-    `total` is the logarithm of the sum that probabilities are shares of, where phrases of other documents are
-    candidates, too.
+    Probabilities are shares of the sum whose logarithm is `total`: it may have phrases of other documents.
     """
     values = np.append(scores, np.float32(null)).astype(np.float64)
     probabilities = np.exp(values - (np.logaddexp.reduce(values) if total is None else total))
@@ -127,7 +126,7 @@ def _with_absent(answers: list[Answer], absent: float, refused: bool, top: int |
 
 
 class Shares(NamedTuple):
-    """The likeliest phrases of one document among those of several documents.
+    """The likeliest phrases of one of several documents.
 
     `answers` have the shares of the softmax over all, `firsts` are the two largest, `mass` is the sum; `features` are
     there for the document with the largest share, without its lead over the second of all.
@@ -165,7 +164,7 @@ class ScoredPhrases:
     def found_sentences(
         self, total: float, count: int, texts: Sequence[str | None]
     ) -> list[list[FoundSentence]]:
-        """The best sentences of each document, to be read again; `total` as of `shares`.
+        """The best sentences of each document, to be read again; `total` as for `shares`.
 
         There are none of a text that is not kept, or that is not the one that was read.
         """

@@ -134,7 +134,7 @@ def is_other_kind(question: str, text: str) -> bool:
 def features_of(
     query: "Query", index: PhraseIndex, phrase: int, probability: float, second: float, margin: float
 ) -> Floats:
-    """The values of `FEATURES` for the best phrase, its probability and that of the second."""
+    """The values of `FEATURES` for the best phrase; `second` is the probability of the next one."""
     bounded = _bounded(probability)
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
     nearby, inside = _matches(query, index, sentence)

@@ -120,7 +120,7 @@ class TextEncoder:
         """The numbers of windows that are encoded together.
 
         On a CPU each is encoded alone: that is as fast, and its phrases have the same bytes whatever is read with it,
-        so that extending equals reading at once. On a GPU those of similar length are, so that little is padding.
+        so that extending equals reading at once. A GPU gets windows of similar length, so that little is padding.
         """
         if pieces is None and self.device.type == "cpu":
             return [*np.arange(len(lengths))[:, None]]

@@ -103,7 +103,7 @@ class PhraseBank:
         """Products and overlaps side by side, and the number of the products."""
         columns = torch.tensor(places).to(table.device)
         most = BankPlace(*(max(counts) for counts in zip(*places, strict=True)))
-        # Rows of padding are those of another document: nobody reads their products.
+        # Rows of padding belong to another document: nobody reads their products.
         rows = self._phrases.rows(columns[:, 0], most.phrase_count)
         scales = self._phrases["scales"][rows] * (asked.vectors.shape[1] ** -0.5 / 127)
         numbers = self._phrases["numbers"][rows].to(asked.vectors.dtype)
@@ -150,7 +150,7 @@ class _Rows:
         return first
 
     def rows(self, starts: Tensor, count: int) -> Tensor:
-        """The numbers of `count` rows from each start on; after the last row, that of the last."""
+        """The numbers of `count` rows from each start on, at most the last row."""
         numbers = starts[:, None] + torch.arange(count, device=starts.device)
         return numbers.clamp(max=max(self._used - 1, 0))
 

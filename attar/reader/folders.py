@@ -72,7 +72,7 @@ class FixedSizeConfig(
     format: Literal[1]
     fingerprint: _Fingerprint
     calibration: Calibration
-    look: Calibration | None = None  # without it that of the default reader
+    look: Calibration | None = None  # None: as the default reader's
 
 
 class _FormatNumber(msgspec.Struct):

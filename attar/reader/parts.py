@@ -280,7 +280,7 @@ def weight_shapes(config: NetworkConfig) -> Shapes:
 
 
 def look_shapes(options: PhraseOptions, layers: int) -> Shapes:
-    """The shape of every weight of a second look; its word vectors are those of its reader."""
+    """The shape of every weight of a second look; its word vectors are its reader's."""
     parts = {"look": _SPANS} | {f"{LOOK_LAYERS}.{at}": _LAYER for at in range(layers)}
     return _shapes(parts, options)
 

@@ -176,7 +176,7 @@ class KnownQuery(Query):
 
 
 def with_neighbours(alone: Floats, neighbours: Floats) -> Floats:
-    """The overlap of sentences with a share of that of the ones before and after.
+    """The overlap of each sentence, with a share of its neighbours' overlaps.
 
     >>> with_neighbours(np.float32([1, 2, 4]), np.float32([0.5, 0.25])).tolist()
     [1.5, 3.5, 5.0]

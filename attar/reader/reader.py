@@ -203,7 +203,7 @@ class Reader:
     ) -> Memory:
         """The memory of both texts, the second a new paragraph: the same as reading them at once.
 
-        The last window of the first, `memory.phrases.tail`, is read again; `on_states` is called for it, too.
+        The last window of the first, `memory.phrases.tail`, is read again, and `on_states` called for it again.
         """
         self.check_memory(memory)
         _check_text(text)
@@ -214,7 +214,7 @@ class Reader:
     def _read(
         self, texts: Sequence[WindowedText], first: int, progress: Progress, on_states: OnStates | None
     ) -> list[Memory]:
-        """The memories of phrases of texts, the first of which has the number `first`."""
+        """The memories of phrases of texts, whose numbers begin with `first`."""
         windows = [(first + at, window) for at, text in enumerate(texts) for window in text.windows]
         found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(windows)
         done = 0
@@ -237,7 +237,7 @@ class Reader:
         ]
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
-        """The memory of a text from that of its phrases."""
+        """The memory that is kept, made from the memory of phrases."""
         return self._within(memory, budget)
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
@@ -358,7 +358,7 @@ class Reader:
         return features
 
     def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
-        """The scores of the phrases of several memories; a bias is added to those of each memory."""
+        """The scores of the phrases of several memories, each with a bias."""
         self._check_memories(memories)
         (query,) = self.questions.encode([question])
         scores = [

@@ -51,7 +51,7 @@ class FoundSentence(NamedTuple):
 class FoundSpan(NamedTuple):
     """The best span of a sentence: the sentence, its characters, and the logarithm of its probability.
 
-    The probability is that of its start times that of its end, among the pieces of all sentences that were read.
+    The probability is P(start) · P(end), among the pieces of all sentences that were read.
     """
 
     sentence: FoundSentence

@@ -86,7 +86,7 @@ def _outcomes_of(reader: Reader, passages: Sequence[Passage], look: int, progres
 
 
 def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
-    """Passages with known questions, each with another of its kind, whose questions it is asked, too.
+    """Passages with known questions; each comes with another of its kind, whose questions it is also asked.
 
     Half of them have questions without an answer, written to seem answered, which people seldom ask; half have none,
     and may be of another kind of text.

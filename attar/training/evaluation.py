@@ -141,7 +141,7 @@ def _ask(
     pairs: Sequence[tuple[int, str]],
     progress: Progress,
 ) -> list[Given]:
-    given = []
+    given: list[Given] = []
     for first in range(0, len(pairs), _QUESTIONS):
         progress("asking", first, len(pairs))
         chunk = pairs[first : first + _QUESTIONS]

@@ -44,7 +44,7 @@ _SENTENCES = (1, 2, 3, 3, 3, 3, 5, 0)
 _WIDTHS = {1: 72, 2: 104, 3: 136, 5: 208, 0: 256}
 # The share of questions that are read with sentences of another passage, which do not answer them.
 _ELSEWHERE = 0.12
-# The share whose sentences are chosen among those of other passages of the article, too, and how many of these.
+# The share whose sentences may be of other passages of the article, and the number of such passages.
 _MIXED, _OTHERS = 0.35, 4
 # How often the sentence of the answer is added where it was not among the chosen.
 _ADDED = 0.6
@@ -64,7 +64,7 @@ _PARTS = 3
 
 
 def look_set(encoded: QuestionSet, labels: TeacherLabels) -> tuple[QuestionSet, NDArray[np.float32]]:
-    """All questions with the teacher's scores, the spans of which it is sure, and the weight of each question."""
+    """All questions with the teacher's scores, its sure spans as answers, and the weight of each question."""
     golds = pseudo_labels(encoded, labels, STUDENT_FLOOR)
     weights = np.full(len(encoded.questions), _UNSURE, np.float32)
     weights[[*encoded.labelled(), *sorted(encoded.absent)]] = 1.0

@@ -162,7 +162,7 @@ def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequenc
         em=_mean(ems),
         f1=_mean([f1(answer.text, gold) for answer, gold in answerable]),
         sentence=_mean([holds(answer.quote, gold) for answer, gold in answerable]),
-        calibration_error=calibration_error(*zip(*said, strict=True)) if said else None,
+        calibration_error=calibration_error([p for p, _ in said], [hit for _, hit in said]) if said else None,
         by_certainty=by_certainty(
             (answer.probability, bool(gold) and exact(answer.text, gold) == 1)
             for answer, gold in pairs

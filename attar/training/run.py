@@ -24,7 +24,7 @@ from attar.training.options import QuestionOptions
 from attar.training.stage import Processes, Row, Stage, load_weights, save_weights
 from attar.training.teacher import Loss
 
-# The folder of a run in that of its reader, and its files.
+# The folder of a run, in its reader's folder, and its files.
 RUN = "run"
 BEGUN = "run.json"
 HISTORY = "history.json"

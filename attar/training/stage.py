@@ -25,7 +25,7 @@ from attar.training.teacher import Loss
 
 # Steps between checkpoints, and between lines of the log.
 CHECKPOINT_STEPS = 400
-# The seeds of steps of one run are below those of the next.
+# No two runs have the same seeds of steps.
 _SEEDS_PER_RUN = 1_000_003
 # The others wait while the main process labels or evaluates, which takes hours on large data.
 _LONGEST_WAIT = timedelta(days=7)
@@ -183,7 +183,7 @@ class Stage:
         return row
 
     def _place(self, step: int, part: int) -> int:
-        """The place of a batch among those of all steps and processes."""
+        """The place of a batch among the batches of all steps and processes."""
         return step * self.accumulate + self.processes.rank * self.share + part
 
     def _loss(self, batch: Batch, part: int) -> Loss:

@@ -26,7 +26,7 @@ from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_la
 TEMPERATURE = 1.5
 # Questions that the teacher gives a lower probability of having an answer are taken to have none.
 _UNANSWERED = 0.15
-# How much a passage of the same article counts as one without the answer, compared with those of other articles.
+# How much another passage of the same article counts as one without the answer; of another article: 1.
 _SAME_ARTICLE = 0.25
 # Phrases per piece that are written to a memory of fixed size.
 _WRITTEN = 0.4
@@ -182,7 +182,7 @@ def ridge_loss(
 
 
 def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) -> Loss:
-    """The distance of the quick encoder's questions from those of the document encoder."""
+    """The distance between the questions of the quick encoder and of the text encoder."""
     with torch.no_grad():
         target = network.encode_questions(batch["ids"], batch["mask"])
     imitated = network.encode_questions(batch["ids"], batch["mask"], quick)

@@ -63,7 +63,7 @@ class TeacherLabels:
 
 
 def pseudo_labels(questions: QuestionSet, labels: TeacherLabels, floor: float) -> Golds:
-    """The spans of unlabelled questions of which the teacher is sure, in agreement with a marked span."""
+    """Spans for unlabelled questions: the teacher is sure of them, and they overlap a marked span."""
     golds: Golds = {}
     for q, source in enumerate(questions.sources):
         if source.labelled or labels.probability[q] < floor:

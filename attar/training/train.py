@@ -224,7 +224,7 @@ class _Teaching:
     """How a teacher is trained, as was measured once: more for a small network."""
 
     lr: float
-    heads: float  # their learning rate, times that of the encoder
+    heads: float  # their learning rate, as a multiple of the encoder's
     first_epochs: int
     epochs: int
 
@@ -236,10 +236,10 @@ _SMALL = _Teaching(1.5e-4, 5.0, 2, 3)
 def _teach(run: QuestionRun, base: Base, training: QuestionSet) -> TeacherLabels:
     """What the teacher says about all questions.
 
-    It is first trained on known answers alone, and finds those of other questions where it agrees with a marked span.
-    Then it learns from all of these, and from questions without an answer of both kinds: those of the files, and known
-    ones with a word changed. With one kind alone it would learn its style: of 103,976 back-translated questions a
-    first teacher that had seen only such ones without an answer found 15,196 answered, without them 76,136.
+    It is first trained on known answers alone, and finds answers to other questions where it agrees with a marked span.
+    Then it learns from all of these, and from two kinds of questions without an answer: from the files, and known
+    questions with a word changed. From one kind alone it would learn its style: of 103,976 back-translated questions,
+    a first teacher whose unanswerable questions were all back-translated found 15,196 answered, without them 76,136.
     """
     large = run.options.teacher
     encoder = load_mpnet(large, base.tokenizer) if large else base
