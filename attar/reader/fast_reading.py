@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
-from attar.reader.windows import FoundPhrases, WindowedText
+from attar.reader.windows import FoundPhrases, TextGroup, WindowedText, memories_of, text_groups
 from attar.text.pieces import PieceTokenizer
 from attar.workers import Worker, count_workers
 
@@ -29,13 +29,6 @@ _CHARACTERS = 2**16
 WORTH_IT = 2**20
 # Called with what was encoded together, and the number of the text of each of its windows.
 OnBatch = Callable[[EncodedBatch, NDArray[np.int64]], None]
-
-
-class _Texts(NamedTuple):
-    """Texts that one process cuts and makes memories of; `first` is the number of the first."""
-
-    first: int
-    texts: list[str]
 
 
 class _Windows(NamedTuple):
@@ -63,24 +56,24 @@ class FastReading:
 
     def read(self, texts: Sequence[str], progress: Progress, on_batch: OnBatch | None) -> list[Memory]:
         """The memories of phrases of texts, in order."""
-        chunks, lock = _chunks(texts), Lock()
+        groups, lock = text_groups(texts, _CHARACTERS), Lock()
         memories: list[Memory | None] = [None] * len(texts)
         waiting: SimpleQueue[_Windows | None] = SimpleQueue()
 
-        def take() -> _Texts | None:
+        def take() -> TextGroup | None:
             with lock:
-                return next(chunks, None)
+                return next(groups, None)
 
         def converse(worker: Worker) -> None:
             try:
                 with worker.lock:
-                    while (chunk := take()) is not None:
+                    while (group := take()) is not None:
                         # What is read for a library is written next: its bytes are made by the processes, too.
-                        windows, owners = worker.call((chunk.texts, on_batch is not None))
-                        asked = _Windows(windows, owners + chunk.first, Future())
+                        windows, owners = worker.call((group.texts, on_batch is not None))
+                        asked = _Windows(windows, owners + group.first, Future())
                         waiting.put(asked)
                         for at, memory in enumerate(worker.call(asked.found.result())):
-                            memories[chunk.first + at] = memory
+                            memories[group.first + at] = memory
             finally:
                 waiting.put(None)
 
@@ -173,15 +166,6 @@ def _drained(waiting: "SimpleQueue[_Windows | None]") -> Iterator[_Windows]:
             yield windows
 
 
-def _chunks(texts: Sequence[str]) -> Iterator[_Texts]:
-    first, size = 0, 0
-    for at, text in enumerate(texts):
-        size += len(text)
-        if size >= _CHARACTERS or at == len(texts) - 1:
-            yield _Texts(first, list(texts[first : at + 1]))
-            first, size = at + 1, 0
-
-
 def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> None:
     """Cut texts into windows, then make memories of what was found in them, again and again."""
     tokenizer = PieceTokenizer(data)
@@ -195,8 +179,7 @@ def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> No
         for part in connection.recv():
             for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
                 found[at] = phrases
-        in_order = iter(found)
-        memories = [text.memory([next(in_order) for _ in text.windows], size, fingerprint) for text in texts]
+        memories = memories_of(texts, found, size, fingerprint)
         for memory in memories if as_bytes else ():
             memory.to_bytes()
         connection.send(memories)

@@ -5,7 +5,7 @@ A question: word pieces → query, weights of its words → one score per phrase
 answers, or "not in this text".
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +33,7 @@ from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
-from attar.reader.windows import FoundPhrases, WindowedText
+from attar.reader.windows import FoundPhrases, WindowedText, memories_of, text_groups
 from attar.results import Answer, check_top
 
 if TYPE_CHECKING:
@@ -170,13 +170,14 @@ class Reader:
         on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order."""
+        _check_texts(texts)
         if self._reads_fast(texts, on_states):
             read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
             return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
-        for first, group in _groups(texts):
-            windowed = [WindowedText.of(text, self.tokenizer) for text in group]
-            made = self._read(windowed, first, progress, on_states)
+        for group in text_groups(texts, _GROUP):
+            windowed = [WindowedText.of(text, self.tokenizer) for text in group.texts]
+            made = self._read(windowed, group.first, progress, on_states)
             memories += [self._finished(memory, budget) for memory in made]
         return memories
 
@@ -184,8 +185,6 @@ class Reader:
         """Whether texts are worth other processes, on a device that would wait for them otherwise."""
         if self._texts.device.type == "cpu" or not (on_states is None or hasattr(on_states, "add_batch")):
             return False
-        for text in texts:
-            _check_text(text)
         return sum(map(len, texts)) >= WORTH_IT
 
     @cached_property
@@ -206,7 +205,7 @@ class Reader:
         The last window of the first, `memory.phrases.tail`, is read again, and `on_states` called for it again.
         """
         self.check_memory(memory)
-        _check_text(text)
+        _check_texts([text])
         windowed = WindowedText.of(text, self.tokenizer, memory.phrases)
         (new,) = self._read([windowed], 0, progress, on_states)
         return self._within(self._continued(memory, new), budget)
@@ -230,11 +229,7 @@ class Reader:
                     on_states(windows[at][0], windows[at][1].ids, states)
 
         self._texts.encode_all([window for _, window in windows], self._texts.encode, take)
-        of_window = iter(found)
-        return [
-            text.memory([next(of_window) for _ in text.windows], self.options.size, self.fingerprint)
-            for text in texts
-        ]
+        return memories_of(texts, found, self.options.size, self.fingerprint)
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
         """The memory that is kept, made from the memory of phrases."""
@@ -389,10 +384,12 @@ class Reader:
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
-        windows = []
-        for number, text in enumerate(texts):
-            _check_text(text)
-            windows += [(number, window) for window in WindowedText.of(text, self.tokenizer).windows]
+        _check_texts(texts)
+        windows = [
+            (number, window)
+            for number, text in enumerate(texts)
+            for window in WindowedText.of(text, self.tokenizer).windows
+        ]
 
         def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
             for at, window_states in zip(batch, states, strict=True):
@@ -433,17 +430,7 @@ class Reader:
         return products
 
 
-def _groups(texts: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Texts that are read together, with the number of the first."""
-    first, size = 0, 0
-    for at, text in enumerate(texts):
-        _check_text(text)
-        size += len(text)
-        if size >= _GROUP or at == len(texts) - 1:
-            yield first, list(texts[first : at + 1])
-            first, size = at + 1, 0
-
-
-def _check_text(text: object) -> None:
-    if not isinstance(text, str):
-        raise DtypeError.expected("text", "a string", type(text).__name__)
+def _check_texts(texts: Sequence[object]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise DtypeError.expected("text", "a string", type(text).__name__)
