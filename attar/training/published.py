@@ -63,10 +63,10 @@ def load_base(path: str | Path) -> Base:
             config["intermediate_size"],
             config["max_position_embeddings"],
         )
-        weights = _float_weights(folder)
+        weights = from_published(_float_weights(folder), shape.layers)
         tokenizer = (folder / "tokenizer.json").read_bytes()
     check_special_pieces(PieceTokenizer(tokenizer, str(folder / "tokenizer.json")), str(folder))
-    return Base(shape, from_published(weights, shape.layers), tokenizer)
+    return Base(shape, weights, tokenizer)
 
 
 def load_mpnet(path: str | Path, tokenizer: bytes) -> Base:
@@ -76,8 +76,8 @@ def load_mpnet(path: str | Path, tokenizer: bytes) -> Base:
         config = json.loads((folder / "config.json").read_bytes())
         published = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
         layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
-        theirs, unknown = _float_weights(folder), published["[UNK]"]
-    weights = from_published_mpnet(theirs, layers)
+        weights = from_published_mpnet(_float_weights(folder), layers)
+        unknown = published["[UNK]"]
     pieces = json.loads(tokenizer)["model"]["vocab"]
     rows = [
         published.get(_MPNET_SPECIAL.get(piece, piece), unknown) for piece in sorted(pieces, key=pieces.get)
@@ -95,6 +95,8 @@ def _errors_named(folder: Path, what: str, remedy: str) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
         reason = getattr(fault, "strerror", None) or repr(fault)
+        if isinstance(fault, KeyError):
+            reason = f"there is no {fault}"
         raise FormatError(f"{folder} is not the folder of {what}: {reason}", remedy) from fault
 
 
@@ -119,30 +121,20 @@ def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:
 
 def from_published(weights: Weights, layers: int) -> dict[str, Tensor]:
     """The state of a `Transformer` from the weights that BERT-like models are published with."""
-    with _all_present("a BERT-like encoder"):
-        ours = _embeddings(weights)
-        ours["types.weight"] = weights["embeddings.token_type_embeddings.weight"]
-        stacked = tuple(f"attention.self.{name}" for name in ("query", "key", "value"))
-        return ours | _layers(weights, layers, stacked, _BERT)
+    ours = _embeddings(weights)
+    ours["types.weight"] = weights["embeddings.token_type_embeddings.weight"]
+    stacked = tuple(f"attention.self.{name}" for name in ("query", "key", "value"))
+    return ours | _layers(weights, layers, stacked, _BERT)
 
 
 def from_published_mpnet(weights: Weights, layers: int) -> dict[str, Tensor]:
     """The state of a `RelativeTransformer` from the weights that MPNet is published with."""
-    with _all_present("MPNet"):
-        ours = _embeddings(weights)
-        ours["positions.weight"] = ours["positions.weight"][_PADDING_ROWS:]
-        ours["types.weight"] = torch.zeros(2, ours["words.weight"].shape[1])  # it has none
-        ours["relative.weight"] = weights["encoder.relative_attention_bias.weight"]
-        stacked = tuple(f"attention.attn.{name}" for name in "qkv")
-        return ours | _layers(weights, layers, stacked, _MPNET)
-
-
-@contextmanager
-def _all_present(what: str) -> Iterator[None]:
-    try:
-        yield
-    except KeyError as fault:
-        raise FormatError.expected("weights", f"those of {what}", f"none named {fault}") from fault
+    ours = _embeddings(weights)
+    ours["positions.weight"] = ours["positions.weight"][_PADDING_ROWS:]
+    ours["types.weight"] = torch.zeros(2, ours["words.weight"].shape[1])  # it has none
+    ours["relative.weight"] = weights["encoder.relative_attention_bias.weight"]
+    stacked = tuple(f"attention.attn.{name}" for name in "qkv")
+    return ours | _layers(weights, layers, stacked, _MPNET)
 
 
 def _embeddings(weights: Weights) -> dict[str, Tensor]:
