@@ -1,29 +1,19 @@
 """Word pieces with their places; sentences as places of the text."""
 
 import json
-import string
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from attar.errors import FormatError
 from attar.text.kinds import coarse_kind
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import iterate_sentences, sentence_spans
+from benchmarks.tiny_reader import tiny_tokenizer
 
-
-def tokenizer_of(*pieces: str) -> PieceTokenizer:
-    vocabulary = {piece: at for at, piece in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *pieces))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return PieceTokenizer(tokenizer.to_str().encode())
-
-
-PIECES = tokenizer_of(*string.ascii_lowercase, *(f"##{each}" for each in string.ascii_lowercase), ".", "ann")
+PIECES = PieceTokenizer(tiny_tokenizer())
 
 
 class TestPieces:

@@ -76,6 +76,17 @@ class TestBase:
         with pytest.raises(FormatError, match="No such file"):
             load_base(tmp_path)
 
-    def test_other_weights_are_refused(self, base: Path, tmp_path: Path) -> None:
-        with pytest.raises(FormatError, match="is not the folder of an encoder: there is no 'embeddings"):
-            load_base(self.changed(base, tmp_path, {"x": torch.zeros(2)}))
+    @pytest.mark.parametrize(
+        "missing", ["embeddings.word_embeddings.weight", "encoder.layer.0.output.dense.bias"]
+    )
+    def test_a_missing_weight_is_named_with_the_folder(
+        self, base: Path, tmp_path: Path, missing: str
+    ) -> None:
+        weights = safetensors.torch.load_file(base / "model.safetensors")
+        del weights[missing]
+        folder = self.changed(base, tmp_path, weights)
+        with pytest.raises(
+            FormatError, match=rf"is not the folder of an encoder: there is no '{missing}'; give"
+        ) as mistake:
+            load_base(folder)
+        assert str(mistake.value).startswith(str(folder))
