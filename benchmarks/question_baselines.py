@@ -22,14 +22,13 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import sentence_spans
-from attar.training.base import load_base
+from attar.training.batches import QuestionSet
 from attar.training.data import PassageQuestion, read_passages
 from attar.training.evaluation import AskedDocument, Measured, group_documents, question_table
-from attar.training.labels import TeacherLabels
 from attar.training.metrics import Given, score
-from attar.training.question_set import QuestionSet
+from attar.training.published import load_base
 from attar.training.stage import load_weights, make_loader
-from attar.training.teacher import PairBatches, label
+from attar.training.teacher import PairBatches, TeacherLabels, label
 from benchmarks.command import run_command
 
 _WORD = re.compile(r"\w+")

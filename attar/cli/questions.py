@@ -34,7 +34,7 @@ def train_questions(
 
     attar train-questions mine.json --init reader --out tuned
     """
-    from attar.training.processes import Processes
+    from attar.training.stage import Processes
     from attar.training.train import train_questions
 
     if resume and replace:

@@ -216,8 +216,7 @@ class _FoundAnswers:
 
     def answers(self) -> list[Answer]:
         """The answers of all documents as one list."""
-        from attar.reader.answers import combined
-        from attar.reader.look_answers import rank_looked
+        from attar.reader.answers import combined, rank_looked
 
         if self.seen is not None:
             return rank_looked(self.question, self.seen.look, self._phrases(), self.seen.calibration, None)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from attar.errors import FormatError, OptionError
 from attar.library.documents import OpenDocument, nothing_in
 from attar.results import Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
+from attar.search.lexical import Corpus
 from attar.search.ranking import (
     PHRASES_WEIGHT,
     RERANKED,
@@ -27,7 +28,6 @@ from attar.search.ranking import (
     refined,
     rerank,
 )
-from attar.search.lexical import Corpus
 from attar.text.kinds import is_question
 from attar.text.quotes import MOST_WORDS, words_of
 

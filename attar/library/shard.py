@@ -20,15 +20,15 @@ from attar.library.finding import doubtful_words, other_spellings, says_word
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
-from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.search.lexical import Corpus
+from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
 from attar.store.transactions import Snapshot
-from attar.text.passages import passages_around
 from attar.text.quotes import Word, find_quote, words_of
+from attar.text.sentences import passages_around
 
 if TYPE_CHECKING:
     from attar.reader.answers import ScoredPhrases, Shares
-    from attar.reader.confidence import Calibration, LookCalibration
+    from attar.reader.confidence import Calibration
     from attar.reader.reader import Reader
     from attar.reader.second_look import FoundSentence, Look
 
@@ -108,7 +108,7 @@ class ReadAgain:
     """What a second look found, and the calibration of its answers."""
 
     look: "Look"
-    calibration: "LookCalibration | None"
+    calibration: "Calibration | None"
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def add(first: "Memory", second: "Memory") -> "Memory":
 
 
 def replace_tail(memory: "Memory", new: "Memory", tokens: int) -> "Memory":
-    """A memory of phrases with those of a new text in place of its last window, which has `tokens` tokens.
+    """A memory of phrases whose last window, of `tokens` tokens, is replaced by a new text.
 
     The vectors of the other windows stay as they are, so that the result equals reading at once byte by byte.
     """

@@ -263,7 +263,7 @@ class Memory:
     def from_bytes(cls, buffer: Buffer, what: str = "memory") -> "Memory":
         """The memory in a buffer; everything that the bytes claim is checked. `what` names it in errors.
 
-        Its arrays are those of the buffer, if that is read-only.
+        Its arrays share the memory of a read-only buffer.
         """
         payload = unwrap(KIND, buffer, what)
         try:

@@ -64,7 +64,7 @@ class PhraseIndex:
     starts: Places  # [P]
     lengths: NDArray[np.uint16]  # [P]
     sentences: Places  # [P], the number of each phrase's sentence
-    priors: NDArray[np.float32]  # [P], of which 16 bits are kept
+    priors: NDArray[np.float32]  # [P], rounded to 16 bits
     sentence_starts: Places  # [S]
     sentence_lengths: Places  # [S]
     word_starts: NDArray[np.int64]  # [S + 1], where each sentence's words begin

@@ -32,7 +32,7 @@ FEATURES = (
     "words",  # of the phrase
     "pieces",  # of the question
 )
-# The same for the best span of a second look (`attar.reader.look_answers`).
+# The same for the best span of a second look (`attar.reader.answers.look_features`).
 LOOK_FEATURES = (
     "bias",
     "span",  # logarithm of its probability among the pieces that were read
@@ -61,14 +61,14 @@ _FITTING = {
 _LEAST = 1e-6
 
 
-def _only_bias(odds: float) -> tuple[float, ...]:
-    return float(np.log(odds)), *(0.0,) * (len(FEATURES) - 1)
-
-
-class OutcomeWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The weights of features for "right" and for "absent"; above `threshold`, "absent" is the answer.
 
-    `quote` are those for the sentence of the answer to be right, whichever of its words are; empty if not fitted.
+    `quote` are the weights for the sentence of the answer to be right, whichever of its words are; empty if not fitted.
+
+    >>> rest = (0.0,) * (len(FEATURES) - 1)
+    >>> Calibration((0.0, *rest), (0.0, *rest), 0.5).probabilities(np.ones(len(FEATURES), np.float32))
+    (0.3333333333333333, 0.3333333333333333)
     """
 
     right: tuple[float, ...]
@@ -76,8 +76,9 @@ class OutcomeWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: float
     quote: tuple[float, ...] = ()
 
-    def check(self, count: int) -> None:
-        """Refuse weights that are not those of `count` features."""
+    def check(self, names: tuple[str, ...]) -> None:
+        """Refuse weights of other features than these."""
+        count = len(names)
         if not len(self.right) == len(self.absent) == (len(self.quote) or count) == count:
             raise ValueError(f"a calibration has {count} weights for each outcome")
         if not np.isfinite((*self.right, *self.absent, *self.quote, self.threshold)).all():
@@ -97,33 +98,17 @@ class OutcomeWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(float(1 / (1 + np.exp(-np.dot(self.quote, features)))), self.probabilities(features)[0])
 
 
-class Calibration(OutcomeWeights, frozen=True):
-    """The weights of `FEATURES`.
-
-    >>> rest = (0.0,) * (len(FEATURES) - 1)
-    >>> Calibration((0.0, *rest), (0.0, *rest), 0.5).probabilities(np.ones(len(FEATURES), np.float32))
-    (0.3333333333333333, 0.3333333333333333)
-    """
-
-    def __post_init__(self) -> None:
-        self.check(len(FEATURES))
-
-
-class LookCalibration(OutcomeWeights, frozen=True):
-    """The weights of `LOOK_FEATURES`."""
-
-    def __post_init__(self) -> None:
-        self.check(len(LOOK_FEATURES))
-
-
-# Right, absent and another phrase, whatever the scores: of 72 questions in six other languages, about a text in the
-# same language or in English, the best phrase answered 16. The reader always refuses them.
-_OTHER_LANGUAGE = Calibration(_only_bias(0.2 / 0.1), _only_bias(0.7 / 0.1), 0.0)
-
-
 def calibration_for(question: str, fitted: Calibration | None) -> Calibration | None:
-    """The fitted calibration, or for a question in another language, to which nothing was fitted, a constant one."""
-    return fitted if fitted is None or is_english(question) else _OTHER_LANGUAGE
+    """The fitted calibration, or for a question in another language, to which nothing was fitted, a constant one.
+
+    Of 72 questions in six other languages, about a text in the same language or in English, the best phrase answered
+    16. The reader always refuses them.
+    """
+    if fitted is None or is_english(question):
+        return fitted
+    rest = (0.0,) * (len(fitted.right) - 1)
+    # Right with probability 0.2, absent with 0.7, whatever the scores.
+    return Calibration((float(np.log(2)), *rest), (float(np.log(7)), *rest), 0.0)
 
 
 def wanted_kind(question: str) -> str:
@@ -149,7 +134,7 @@ def is_other_kind(question: str, text: str) -> bool:
 def features_of(
     query: "Query", index: PhraseIndex, phrase: int, probability: float, second: float, margin: float
 ) -> Floats:
-    """The values of `FEATURES` for the best phrase, its probability and that of the second."""
+    """The values of `FEATURES` for the best phrase; `second` is the probability of the next one."""
     bounded = _bounded(probability)
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
     nearby, inside = _matches(query, index, sentence)

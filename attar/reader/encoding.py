@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 # Pieces, with padding, that a GPU encodes together: several gigabytes of states and spans at most.
 PIECES_ON_GPU = 2**16
 
-Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
@@ -121,7 +120,7 @@ class TextEncoder:
         """The numbers of windows that are encoded together.
 
         On a CPU each is encoded alone: that is as fast, and its phrases have the same bytes whatever is read with it,
-        so that extending equals reading at once. On a GPU those of similar length are, so that little is padding.
+        so that extending equals reading at once. A GPU gets windows of similar length, so that little is padding.
         """
         if pieces is None and self.device.type == "cpu":
             return [*np.arange(len(lengths))[:, None]]
@@ -166,6 +165,33 @@ class TextEncoder:
             parts = (places[..., None], values[..., None], scales, numbers)
             spans = torch.cat([part.view(torch.uint8) for part in parts], -1)
             return EncodedBatch(windows, spans, padded, states)
+
+    def encode_all(
+        self,
+        windows: Sequence[Window],
+        encode: Callable[[WindowBatch], Result],
+        take: Callable[[NDArray[np.int64], Result], None],
+    ) -> None:
+        """Encode windows in batches; `take` gets the numbers of each batch's windows and its result, in order.
+
+        Each batch is encoded by one thread, as many at a time as torch has threads: threads that share one wait for
+        each other, and could round it in another way.
+        """
+        batches = self.batches(np.array([len(window.ids) for window in windows], np.int64))
+
+        def encode_batch(batch: NDArray[np.int64]) -> Result:
+            return encode(WindowBatch.of([windows[at] for at in batch]))
+
+        with inference() as threads, ThreadPoolExecutor(threads) as pool:
+            several = min(threads, len(batches)) > 1
+            results = pool.map(encode_batch, batches) if several else map(encode_batch, batches)
+            try:
+                for batch, result in zip(batches, results, strict=True):
+                    check_stopped()
+                    take(batch, result)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _padded(self, windows: WindowBatch) -> PaddedWindows:
         import torch
@@ -245,26 +271,6 @@ def _distinct(ids: "Tensor", priors: "Tensor", articles: "Tensor", marks: "Tenso
     best = priors.new_full((len(ids), count * count + spans.numel()), float("-inf"))
     best = best.scatter_reduce(1, same, priors.flatten(1), "amax")
     return priors.masked_fill((priors.flatten(1) < best.gather(1, same)).view_as(priors), float("-inf"))
-
-
-def encode_batches(
-    encode: Callable[[Batch], Result], batches: Sequence[Batch], take: Callable[[Batch, Result], None]
-) -> None:
-    """Encode batches, and take the results in their order.
-
-    Each is encoded by one thread, as many at a time as torch has threads: threads that share one wait for each other,
-    and could round it in another way.
-    """
-    with inference() as threads, ThreadPoolExecutor(threads) as pool:
-        several = min(threads, len(batches)) > 1
-        results = pool.map(encode, batches) if several else map(encode, batches)
-        try:
-            for batch, result in zip(batches, results, strict=True):
-                check_stopped()
-                take(batch, result)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 @contextmanager

@@ -20,9 +20,8 @@ from attar.memory.phrases import PhraseIndex
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer, without_initialization
 from attar.reader.fast_spans import Pieces, Spans
-from attar.reader.parts import ReaderParts
+from attar.reader.parts import SCALE, ReaderParts, to_floats
 from attar.reader.questions import padded
-from attar.reader.weights import SCALE
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28
@@ -104,7 +103,7 @@ class PhraseBank:
         """Products and overlaps side by side, and the number of the products."""
         columns = torch.from_numpy(np.array(places)).to(table.device)
         most = BankPlace(*(max(counts) for counts in zip(*places, strict=True)))
-        # Rows of padding are those of another document: nobody reads their products.
+        # Rows of padding belong to another document: nobody reads their products.
         rows = self._phrases.rows(columns[:, 0], most.phrase_count)
         scales = self._phrases["scales"][rows] * (asked.vectors.shape[1] ** -0.5 / 127)
         numbers = self._phrases["numbers"][rows].to(asked.vectors.dtype)
@@ -151,7 +150,7 @@ class _Rows:
         return first
 
     def rows(self, starts: Tensor, count: int) -> Tensor:
-        """The numbers of `count` rows from each start on; after the last row, that of the last."""
+        """The numbers of `count` rows from each start on, at most the last row."""
         numbers = starts[:, None] + torch.arange(count, device=starts.device)
         return numbers.clamp(max=max(self._used - 1, 0))
 
@@ -226,11 +225,9 @@ class DeviceSpans:
         with without_initialization():
             network = SpanNetwork(Transformer(replace(self._parts.options.encoder, layers=config.layers)))
         state = {"encoder.words.weight": torch.from_numpy(self._parts.weight("network.encoder.words.weight"))}
-        for name, value in weights.items():
+        for name in weights:
             if not name.endswith(SCALE):
-                scales = weights.get(name + SCALE)
-                floats = value.astype(np.float32) * (1 if scales is None else scales.reshape(-1, 1))
-                state[name.removeprefix("look.")] = torch.from_numpy(floats)
+                state[name.removeprefix("look.")] = torch.from_numpy(to_floats(weights, name))
         network.load_state_dict(state)
         dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
         return network.eval().to(self._device, dtype)

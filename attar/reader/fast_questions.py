@@ -11,58 +11,30 @@ from numpy.typing import NDArray
 
 from attar.memory.memory import Floats
 from attar.reader.fast_spans import Int8Layer, normalized
-from attar.reader.folders import QuickConfig
-from attar.reader.parts import ReaderParts
-from attar.reader.weights import QUICK_LAYERS, TEXT_LAYERS
+from attar.reader.parts import QUICK_LAYERS, TEXT_LAYERS, ReaderParts
 
 _PAIR = ("weight", "bias")
 
 
-class FastEncoder:
-    """The first layers of a reader's encoder, and layers of its own for questions; each is made when first needed."""
-
-    def __init__(self, parts: ReaderParts) -> None:
-        self.parts = parts
-        self._layers: dict[str, Int8Layer] = {}
-
-    def states(
-        self, ids: NDArray[np.int64], mask: NDArray[np.bool_], shared: int, quick: int = 0, kind: int = 0
-    ) -> Floats:
-        """The states `[n, d]` of the pieces in a batch `[Q, l]`, of which half may be padding.
-
-        They pass `shared` layers of the text encoder, then `quick` layers of the quick encoder.
-        """
-        names = [f"{TEXT_LAYERS}.{at}" for at in range(shared)]
-        names += [f"{QUICK_LAYERS}.{at}" for at in range(quick)]
-        x = self._embed(ids[mask], np.nonzero(mask)[1], kind)
-        bounds = np.append(0, np.cumsum(mask.sum(1)))
-        for name in names:
-            if name not in self._layers:
-                heads = self.parts.options.encoder.heads
-                self._layers[name] = Int8Layer(self.parts.weights, name, heads, quick=True)
-            x = self._layers[name].forward(x, bounds)
-        return x
-
-    def _embed(self, ids: NDArray[np.int64], places: NDArray[np.intp], kind: int) -> Floats:
-        encoder, weight = "network.encoder", self.parts.weight
-        states = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
-        states += weight(f"{encoder}.types.weight")[kind]
-        return normalized(states, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
-
-
 class FastQuestions:
-    """A question encoder of a reader: the quick one, or the large one, which is that of texts."""
+    """A question encoder of a reader: the quick one, if it has one, or the one of texts.
 
-    def __init__(self, encoder: FastEncoder, quick: QuickConfig | None) -> None:
-        self._encoder, self._part = encoder, "network" if quick is None else "quick"
-        self._depth = (encoder.parts.options.encoder.layers, 0)
-        if quick is not None:
-            self._depth = (quick.shared, quick.layers)
+    Layers are made when they are first needed.
+    """
+
+    def __init__(self, parts: ReaderParts, *, quick: bool) -> None:
+        self._parts, config = parts, parts.config.network.quick if quick else None
+        self._heads_of = "network" if config is None else "quick"
+        depth = (parts.options.encoder.layers, 0) if config is None else (config.shared, config.layers)
+        self._names = [f"{TEXT_LAYERS}.{at}" for at in range(depth[0])]
+        self._names += [f"{QUICK_LAYERS}.{at}" for at in range(depth[1])]
+        self._layers: dict[str, Int8Layer] = {}
 
     def encode(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
-        x = self._encoder.states(ids, mask, *self._depth, kind=1)
-        firsts = x[np.cumsum(mask.sum(1)) - mask.sum(1)]
+        lengths = mask.sum(1)
+        x = self._states(ids[mask], np.nonzero(mask)[1], np.append(0, np.cumsum(lengths)), 1, self._names)
+        firsts = x[np.cumsum(lengths) - lengths]
         queries, nulls, logits = (
             states @ self._heads[name][0].T + self._heads[name][1]
             for name, states in (("query", firsts), ("null", firsts), ("weight", x))
@@ -72,10 +44,35 @@ class FastQuestions:
         weights[:, 0] = 0
         return queries, nulls[:, 0], weights
 
+    def text_states(self, ids: NDArray[np.int64], layers: int) -> Floats:
+        """The states `[n, d]` of a text's pieces, with [CLS] and [SEP], after some layers of the text encoder."""
+        names = [f"{TEXT_LAYERS}.{at}" for at in range(layers)]
+        return self._states(ids, np.arange(len(ids)), np.array([0, len(ids)]), 0, names)
+
+    def _states(
+        self,
+        ids: NDArray[np.int64],
+        places: NDArray[np.intp],
+        bounds: NDArray[np.int64],
+        kind: int,
+        names: list[str],
+    ) -> Floats:
+        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
+        encoder, weight = "network.encoder", self._parts.weight
+        x = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
+        x += weight(f"{encoder}.types.weight")[kind]
+        x = normalized(x, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
+        for name in names:
+            if name not in self._layers:
+                heads = self._parts.options.encoder.heads
+                self._layers[name] = Int8Layer(self._parts.weights, name, heads, quick=True)
+            x = self._layers[name].forward(x, bounds)
+        return x
+
     @cached_property
     def _heads(self) -> dict[str, list[Floats]]:
-        weight = self._encoder.parts.weight
+        weight = self._parts.weight
         return {
-            name: [weight(f"{self._part}.{name}.{part}") for part in _PAIR]
+            name: [weight(f"{self._heads_of}.{name}.{part}") for part in _PAIR]
             for name in ("query", "null", "weight")
         }

@@ -6,7 +6,7 @@ encoder takes a hundred times as long as all the rest, and this gains nothing.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from multiprocessing.connection import Connection
@@ -20,7 +20,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.progress import Progress, check_stopped
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
-from attar.reader.windows import FoundPhrases, WindowedText
+from attar.reader.windows import FoundPhrases, WindowedText, memories_of, text_groups
 from attar.text.pieces import PieceTokenizer
 from attar.workers import Worker, count_workers, receive
 
@@ -98,7 +98,7 @@ class _Reading:
         self, encoder: TextEncoder, texts: Sequence[str], progress: Progress, on_batch: OnBatch | None
     ) -> None:
         self._encoder, self._progress, self._on_batch = encoder, progress, on_batch
-        self._chunks = _chunks(texts)
+        self._groups = text_groups(texts, _CHARACTERS)
         self._memories: list[Memory | None] = [None] * len(texts)
         self._done = 0
 
@@ -133,8 +133,8 @@ class _Reading:
         if process.chunks and process.chunks[0].found is not None:
             process.awaited = process.chunks.popleft()
             process.worker.send(process.awaited.found)
-        elif len(process.chunks) < _IN_FLIGHT and (texts := next(self._chunks, None)) is not None:
-            process.awaited = _Chunk(process, *texts)
+        elif len(process.chunks) < _IN_FLIGHT and (group := next(self._groups, None)) is not None:
+            process.awaited = _Chunk(process, *group)
             process.chunks.append(process.awaited)
             # What is read for a library is written next: its bytes are made by the processes, too.
             process.worker.send((process.awaited.texts, self._on_batch is not None))
@@ -181,16 +181,6 @@ def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, NDA
             parts[at].append(_Found(order[rows] - bounds[at], blocks[rows]))
     for chunk, found in zip(chunks, parts, strict=True):
         chunk.found = found
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Texts in parts, each with the number of its first."""
-    first, size = 0, 0
-    for at, text in enumerate(texts):
-        size += len(text)
-        if size >= _CHARACTERS or at == len(texts) - 1:
-            yield first, list(texts[first : at + 1])
-            first, size = at + 1, 0
 
 
 # The arrays of a memory and of its index; and what else the index has.
@@ -274,6 +264,4 @@ def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> No
         for part in request:
             for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
                 found[at] = phrases
-        in_order = iter(found)
-        memories = [text.memory([next(in_order) for _ in text.windows], size, fingerprint) for text in texts]
-        connection.send(_Packed.of(memories, fingerprint, as_bytes))
+        connection.send(_Packed.of(memories_of(texts, found, size, fingerprint), fingerprint, as_bytes))

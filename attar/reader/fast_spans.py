@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Floats, quantize
+from attar.reader.parts import LOOK_LAYERS, to_floats
 
 _LEVELS = np.float32(127)
 # Of the layer norms.
@@ -50,15 +51,16 @@ class FastSpans:
         separator: int,
     ) -> None:
         self._words, self._separator = words, separator
-        floats = {name: value.astype(np.float32) for name, value in weights.items() if value.dtype != np.int8}
-        self._positions = _rows(weights, "look.encoder.positions.weight")
-        self._types = floats["look.encoder.types.weight"]
-        self._norm = floats["look.encoder.norm.weight"], floats["look.encoder.norm.bias"]
-        prefix = "look.encoder.layers.layers"
-        count = len({name.split(".")[4] for name in weights if name.startswith(prefix)})
-        self._layers = [Int8Layer(weights, f"{prefix}.{at}", heads) for at in range(count)]
-        self._ends = floats["look.ends.weight"].T, floats["look.ends.bias"]
-        self._present = floats["look.present.weight"].T, floats["look.present.bias"]
+
+        def floats(name: str) -> Floats:
+            return to_floats(weights, f"look.{name}")
+
+        self._positions, self._types = (floats(f"encoder.{name}.weight") for name in ("positions", "types"))
+        self._norm = floats("encoder.norm.weight"), floats("encoder.norm.bias")
+        count = len({name.split(".")[4] for name in weights if name.startswith(LOOK_LAYERS)})
+        self._layers = [Int8Layer(weights, f"{LOOK_LAYERS}.{at}", heads) for at in range(count)]
+        self._ends = floats("ends.weight").T, floats("ends.bias")
+        self._present = floats("present.weight").T, floats("present.bias")
         self.longest = len(self._positions)
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
@@ -167,11 +169,6 @@ class _Int8Linear:
             torch._int_mm(torch.from_numpy(levels.astype(np.int8)), self._tensor).float().numpy()
         )
         return integers
-
-
-def _rows(weights: Mapping[str, NDArray[Any]], name: str) -> Floats:
-    matrix, scales = weights[name].astype(np.float32), weights.get(f"{name}.scale")
-    return matrix if scales is None else matrix * scales.reshape(-1, 1)
 
 
 def normalized(x: Floats, weight: Floats, bias: Floats) -> Floats:

@@ -5,7 +5,6 @@ What is kept besides, the phrases to choose from and the words of sentences, is 
 
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,14 +17,6 @@ from attar.reader.parts import ReaderParts
 from attar.reader.questions import Query
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
-
-
-class _Readout(NamedTuple):
-    """The map from queries to those of memories of fixed size, and the sharpness of their products."""
-
-    matrix: Floats
-    bias: Floats
-    sharpness: Floats
 
 
 class FixedSizeReader(Reader):
@@ -46,14 +37,8 @@ class FixedSizeReader(Reader):
         table: Floats = weight("network.encoder.words.weight") @ weight("network.ridge.value.weight").T
         return table
 
-    @cached_property
-    def _readout(self) -> _Readout:
-        weight, query = self.parts.weight, "network.ridge.query"
-        sharpness = weight("network.ridge.sharpness")
-        return _Readout(weight(f"{query}.weight"), weight(f"{query}.bias"), sharpness)
-
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
-        return self._within(self.condense(memory), budget)
+        return self._within(self._condensed(memory), budget)
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
         # The last window is part of what was read again: its phrases are taken out of the sums first.
@@ -63,7 +48,7 @@ class FixedSizeReader(Reader):
         joined = index.before_tail().add(new.phrases, joint=0)
         return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)
 
-    def condense(self, memory: Memory) -> Memory:
+    def _condensed(self, memory: Memory) -> Memory:
         """The memory of fixed size of a memory of phrases."""
         return self._made(self._sums(memory), memory.phrases, memory.tokens)
 
@@ -89,11 +74,12 @@ class FixedSizeReader(Reader):
         return values
 
     def _products(self, memory: Memory, query: Query) -> Floats:
-        weights = self._readout
-        readout = self.look_up(memory, weights.matrix @ query.vector + weights.bias)
+        weight, ridge = self.parts.weight, "network.ridge"
+        vector = weight(f"{ridge}.query.weight") @ query.vector + weight(f"{ridge}.query.bias")
+        readout = self.look_up(memory, vector)
         if "values" not in memory.computed:
             memory.computed["values"] = self._values(memory.phrases)
-        products: Floats = memory.computed["values"] @ readout * weights.sharpness
+        products: Floats = memory.computed["values"] @ readout * weight(f"{ridge}.sharpness")
         return products
 
     def look_up(self, memory: Memory, query: Floats) -> Floats:

@@ -14,7 +14,7 @@ import msgspec
 
 from attar.errors import FormatError, ReaderMismatchError
 from attar.options import PhraseOptions
-from attar.reader.confidence import Calibration, LookCalibration
+from attar.reader.confidence import FEATURES, LOOK_FEATURES, Calibration
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -45,27 +45,13 @@ class NetworkConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     distinct: bool = False  # of phrases that are the same answer, only one is kept
     quick: QuickConfig | None = None
 
-    def check(self) -> None:
-        """Refuse sizes that a reader cannot work with."""
-        shape = self.phrases.encoder
-        sound = {
-            "heads must divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
-            f"{POSITIONS} positions are needed": shape.positions >= POSITIONS,
-            f"at most {_VOCABULARY:,} word pieces": shape.vocabulary <= _VOCABULARY,
-            "word overlap must be static": self.phrases.match == "static",
-            "there are fewer layers to share": self.quick is None or self.quick.shared <= shape.layers,
-        }
-        for rule, holds in sound.items():
-            if not holds:
-                raise ValueError(rule)
-
 
 class LookConfig(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A second look: the hash of its file, its layers, its calibration. No memory depends on it, and no fingerprint."""
 
     digest: _Fingerprint
     layers: Annotated[int, msgspec.Meta(ge=1)]
-    calibration: LookCalibration | None = None
+    calibration: Calibration | None = None
 
 
 class ReaderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="phrases"):
@@ -86,7 +72,7 @@ class FixedSizeConfig(
     format: Literal[1]
     fingerprint: _Fingerprint
     calibration: Calibration
-    look: LookCalibration | None = None  # without it that of the default reader
+    look: Calibration | None = None  # None: as the default reader's
 
 
 class _FormatNumber(msgspec.Struct):
@@ -98,8 +84,7 @@ def read_config(file: Path) -> ReaderConfig | FixedSizeConfig:
     data = read_file(file)
     try:
         config = msgspec.json.decode(data, type=ReaderConfig | FixedSizeConfig)
-        if isinstance(config, ReaderConfig):
-            config.network.check()
+        _check(config)
     except (ValueError, RecursionError) as fault:  # msgspec's errors among them
         if _format_of(data) > FORMAT:
             raise FormatError(
@@ -107,6 +92,28 @@ def read_config(file: Path) -> ReaderConfig | FixedSizeConfig:
             ) from fault
         raise foreign_file(file, fault) from fault
     return config
+
+
+def _check(config: ReaderConfig | FixedSizeConfig) -> None:
+    """Refuse sizes and calibrations that a reader cannot work with."""
+    if isinstance(config, ReaderConfig):
+        network, shape = config.network, config.network.phrases.encoder
+        calibration, look = network.calibration, None if config.look is None else config.look.calibration
+        sound = {
+            "heads must divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
+            f"{POSITIONS} positions are needed": shape.positions >= POSITIONS,
+            f"at most {_VOCABULARY:,} word pieces": shape.vocabulary <= _VOCABULARY,
+            "word overlap must be static": network.phrases.match == "static",
+            "there are fewer layers to share": network.quick is None or network.quick.shared <= shape.layers,
+        }
+        for rule, holds in sound.items():
+            if not holds:
+                raise ValueError(rule)
+    else:
+        calibration, look = config.calibration, config.look
+    for fitted, features in ((calibration, FEATURES), (look, LOOK_FEATURES)):
+        if fitted is not None:
+            fitted.check(features)
 
 
 def read_file(file: Path) -> bytes:

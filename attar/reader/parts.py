@@ -2,10 +2,12 @@
 
 `config.json`, `tokenizer.json` and `weights.safetensors`; no pickle. A memory belongs to the fingerprint of all three.
 A second look has a file of its own, `second_look.safetensors`, which is read with the first question that needs it.
+Matrices are in int8 with one scale per row under the same name and `.scale`, vectors in float16.
 """
 
 import hashlib
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,8 +20,8 @@ from safetensors import SafetensorError
 from attar.errors import FormatError, writing_to
 from attar.files import atomic_file
 from attar.memory.memory import Floats
-from attar.options import PhraseOptions
-from attar.reader.confidence import Calibration, LookCalibration
+from attar.options import LONGEST, PhraseOptions
+from attar.reader.confidence import Calibration
 from attar.reader.folders import (
     DEFAULT,
     FORMAT,
@@ -33,18 +35,25 @@ from attar.reader.folders import (
     read_file,
     shipped_folder,
 )
-from attar.reader.weights import SCALE, Weights, check_weights, fingerprint_of, to_int8
 from attar.text.pieces import PieceTokenizer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attar.nn.phrases import PhraseNetwork, QuickQuestions
     from attar.nn.spans import SpanNetwork
 
     Network = TypeVar("Network", PhraseNetwork, QuickQuestions)
 
+Weights = dict[str, NDArray[Any]]
+SCALE = ".scale"
+TEXT_LAYERS = "network.encoder.layers.layers"
+QUICK_LAYERS = "quick.layers.layers"
+LOOK_LAYERS = "look.encoder.layers.layers"
 # A reader with the default's files has a config alone.
 _LOOK = "second_look.safetensors"
 READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors", _LOOK)
+_AGAIN = "copy the whole folder again"
 _ALL = slice(None)
 
 
@@ -91,6 +100,16 @@ class ReaderParts:
     def options(self) -> PhraseOptions:
         return self.config.network.phrases
 
+    def with_networks(
+        self, network: "PhraseNetwork", quick: "QuickQuestions | None", about: dict[str, Any]
+    ) -> "ReaderParts":
+        """The same with other networks, and without a second look."""
+        config, tokenizer = self.config.network, self.tokenizer.data
+        return ReaderParts.of(
+            network, quick, tokenizer, about, density=config.density, calibration=config.calibration,
+            distinct=config.distinct,
+        )  # fmt: skip
+
     def recalibrated(self, calibration: Calibration, about: dict[str, Any]) -> "ReaderParts":
         """The same with another calibration, and so with another fingerprint."""
         options = msgspec.structs.replace(self.config.network, calibration=calibration)
@@ -98,38 +117,37 @@ class ReaderParts:
         config = ReaderConfig(FORMAT, fingerprint, options, self.config.about | about, self.config.look)
         return ReaderParts(config, self.tokenizer, self.weights, self._look)
 
-    def with_second_look(
-        self, network: "SpanNetwork | None" = None, calibration: LookCalibration | None = None
-    ) -> "ReaderParts":
-        """The same with another second look, whose word vectors are the reader's; without a network, recalibrated."""
-        weights, before = self.look_weights(), self.config.look
-        layers = 0 if before is None else before.layers
-        if network is not None:
-            layers = network.encoder.shape.layers
-            state = {
-                f"look.{name}": value for name, value in network.state_dict().items() if "words" not in name
-            }
-            weights = to_int8(state)
-        assert weights is not None  # only what there is can be calibrated
+    def with_second_look(self, network: "SpanNetwork") -> "ReaderParts":
+        """The same with another second look, whose word vectors are the reader's."""
+        state = network.state_dict()
+        weights = to_int8({f"look.{name}": value for name, value in state.items() if "words" not in name})
         digest = hashlib.sha256(safetensors.numpy.save(weights)).hexdigest()
-        config = msgspec.structs.replace(self.config, look=LookConfig(digest, layers, calibration))
+        look = LookConfig(digest, network.encoder.shape.layers)
+        config = msgspec.structs.replace(self.config, look=look)
         return ReaderParts(config, self.tokenizer, self.weights, weights)
+
+    def with_look_calibration(self, calibration: Calibration | None) -> "ReaderParts":
+        """The same with another calibration of the second look."""
+        assert self.config.look is not None  # only what there is can be calibrated
+        look = msgspec.structs.replace(self.config.look, calibration=calibration)
+        config = msgspec.structs.replace(self.config, look=look)
+        return ReaderParts(config, self.tokenizer, self.weights, self._look)
 
     def look_weights(self) -> Weights | None:
         """The weights of the second look, if there is one."""
-        if self.config.look is None or not isinstance(self._look, Path):
-            return self._look if not isinstance(self._look, Path) else None
+        if not isinstance(self._look, Path):
+            return self._look
+        if self.config.look is None:
+            return None
         data = read_file(self._look)
         if hashlib.sha256(data).hexdigest() != self.config.look.digest:
-            raise FormatError(f"{self._look} is not the file of this reader", "copy the whole folder again")
-        weights = _loaded_weights(self._look, data)
-        check_weights(self._look, self.config.network, weights, look_layers=self.config.look.layers)
-        return weights
+            raise FormatError(f"{self._look} is not the file of this reader", _AGAIN)
+        layers = self.config.look.layers
+        return _checked_weights(self._look, data, layers, lambda: look_shapes(self.options, layers))
 
     def weight(self, name: str, rows: slice | NDArray[np.integer] = _ALL) -> Floats:
         """A weight in float32, or some rows of it."""
-        values, scales = self.weights[name][rows].astype(np.float32), self.weights.get(name + SCALE)
-        return values if scales is None else values * scales.reshape(-1, 1)[rows]
+        return to_floats(self.weights, name, rows)
 
     def network(self) -> "PhraseNetwork":
         """The network that reads texts, in float32; always the same one."""
@@ -181,30 +199,23 @@ class ReaderParts:
         return self.config.fingerprint
 
 
-def _loaded_weights(file: Path, data: bytes) -> Weights:
-    try:
-        return safetensors.numpy.load(data)
-    except (KeyError, TypeError, ValueError, SafetensorError) as fault:
-        raise foreign_file(file, fault) from fault
-
-
 def load_parts(folder: ReaderFolder) -> ReaderParts:
     """Load a reader's files, and check that they belong together."""
-    config, again = folder.config, "copy the whole folder again"
+    config = folder.config
     if isinstance(config, FixedSizeConfig):
         return _load_fixed_size(folder, config)
     data = read_file(folder.path / "tokenizer.json")
     tokenizer = PieceTokenizer(data, str(folder.path / "tokenizer.json"))
-    file = folder.path / "weights.safetensors"
-    weights = _loaded_weights(file, read_file(file))
-    check_weights(file, config.network, weights)
-    pieces = config.network.phrases.encoder.vocabulary
+    file, network = folder.path / "weights.safetensors", config.network
+    layers = network.phrases.encoder.layers + (0 if network.quick is None else network.quick.layers)
+    weights = _checked_weights(file, read_file(file), layers, lambda: weight_shapes(network))
+    pieces = network.phrases.encoder.vocabulary
     if len(tokenizer) > pieces:
         raise FormatError(
-            f"{folder.path}: the tokenizer has more than the network's {pieces:,} pieces", again
+            f"{folder.path}: the tokenizer has more than the network's {pieces:,} pieces", _AGAIN
         )
-    if fingerprint_of(config.network, data, weights) != config.fingerprint:
-        raise FormatError(f"{folder.path}: the files are not those of one reader", again)
+    if fingerprint_of(network, data, weights) != config.fingerprint:
+        raise FormatError(f"{folder.path}: the files are not those of one reader", _AGAIN)
     return ReaderParts(config, tokenizer, weights, folder.path / _LOOK)
 
 
@@ -227,14 +238,14 @@ def recalibrate(
     path: str | Path,
     calibration: Calibration,
     about: dict[str, Any],
-    look: LookCalibration | None = None,
+    look: Calibration | None = None,
 ) -> None:
     """Write a reader's folder again with other calibrations; its weights stay as they are."""
     if isinstance(source.config, FixedSizeConfig):  # only the config is its own
         _write_config(Path(path), msgspec.structs.replace(source.config, calibration=calibration, look=look))
         return
     parts = load_parts(source).recalibrated(calibration, about)
-    (parts if look is None else parts.with_second_look(None, look)).save(path)
+    (parts if look is None else parts.with_look_calibration(look)).save(path)
 
 
 def _write_config(folder: Path, config: ReaderConfig | FixedSizeConfig) -> None:
@@ -242,3 +253,110 @@ def _write_config(folder: Path, config: ReaderConfig | FixedSizeConfig) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / "config.json") as partial:
             partial.write_bytes(msgspec.json.format(msgspec.json.encode(config)) + b"\n")
+
+
+Shapes = dict[str, tuple[int, ...]]
+# The largest weight of a row is 127 times its scale.
+_LARGEST_SCALE = np.finfo(np.float32).max / 128
+# The shapes of a module's weight and bias, or of a parameter of its own, by the letters of `_shapes`.
+_EMBEDDINGS = {"encoder.positions.": "pd", "encoder.types.": "2d", "encoder.norm.": "d d"}
+_LAYER = {"self_attn.in_proj_": "td t", "self_attn.out_proj.": "dd d", "linear1.": "fd f", "linear2.": "df d"}
+_LAYER |= {"norm1.": "d d", "norm2.": "d d"}
+_TEXTS = _EMBEDDINGS | {"encoder.words.": "vd", "first.": "kd k", "last.": "kd", "prior.": "2d 2"}
+_TEXTS |= {"word.": "wd", "length_prior": "l", "neighbours": "2"}
+_QUESTIONS = {"query.": "kd k", "null.": "1d 1", "weight.": "1d 1"}
+_RIDGE = {"ridge.query.": "kk k", "ridge.value.": "rd", "ridge.sharpness": "1"}
+_SPANS = _EMBEDDINGS | {"ends.": "2d 2", "present.": "1d 1"}
+
+
+def weight_shapes(config: NetworkConfig) -> Shapes:
+    """The shape of every weight of a reader; `PhraseNetwork` has the same, but needs torch."""
+    parts = {"network": _TEXTS | _QUESTIONS | (_RIDGE if config.phrases.values else {})}
+    parts |= {f"{TEXT_LAYERS}.{at}": _LAYER for at in range(config.phrases.encoder.layers)}
+    if config.quick is not None:
+        parts["quick"] = _QUESTIONS
+        parts |= {f"{QUICK_LAYERS}.{at}": _LAYER for at in range(config.quick.layers)}
+    return _shapes(parts, config.phrases)
+
+
+def look_shapes(options: PhraseOptions, layers: int) -> Shapes:
+    """The shape of every weight of a second look; its word vectors are its reader's."""
+    parts = {"look": _SPANS} | {f"{LOOK_LAYERS}.{at}": _LAYER for at in range(layers)}
+    return _shapes(parts, options)
+
+
+def _shapes(parts: dict[str, dict[str, str]], options: PhraseOptions) -> Shapes:
+    encoder = options.encoder
+    sizes = {"v": encoder.vocabulary, "p": encoder.positions, "d": encoder.size, "f": encoder.feedforward}
+    sizes |= {"k": options.size, "w": options.word_size, "l": LONGEST, "r": options.values, "1": 1, "2": 2}
+    sizes["t"] = 3 * encoder.size  # queries, keys and values
+    shapes: Shapes = {}
+    for part, table in parts.items():
+        for name, letters in table.items():
+            is_module = name.endswith((".", "_"))
+            for kind, shape in zip(("weight", "bias") if is_module else ("",), letters.split(), strict=False):
+                shapes[f"{part}.{name}{kind}"] = tuple(sizes[letter] for letter in shape)
+    return shapes
+
+
+def _checked_weights(file: Path, data: bytes, layers: int, shapes_of: Callable[[], Shapes]) -> Weights:
+    """The weights in a file; other names, shapes and types than the config's are refused, and infinite numbers."""
+    try:
+        weights = safetensors.numpy.load(data)
+    except (KeyError, TypeError, ValueError, SafetensorError) as fault:
+        raise foreign_file(file, fault) from fault
+    if layers > len(weights):  # the config may claim any number
+        raise FormatError(f"{file} has fewer layers than its config says", _AGAIN)
+    shapes = shapes_of()
+    for name in sorted(weights):
+        value, shape = weights[name], shapes.pop(name, None)
+        expected = f"finite weights {shape}"
+        if name.endswith(SCALE):
+            expected = "finite scales, one per row"
+            matrix = weights.get(name.removesuffix(SCALE))
+            is_sound = matrix is not None and value.shape in ((len(matrix),), (len(matrix), 1))
+            is_sound &= value.dtype == np.float32 and bool((np.abs(value) < _LARGEST_SCALE).all())
+        else:
+            is_sound = value.shape == shape and value.dtype in (np.int8, np.float16, np.float32)
+            is_sound &= value.dtype == np.int8 or bool(np.isfinite(value).all())
+        if not is_sound:
+            came = f"{value.dtype} {list(value.shape)}"
+            raise FormatError.expected(f"{file}, {name[:80]!r}", expected, came, _AGAIN)
+    if shapes:
+        raise FormatError(f"{file} has no weights {min(shapes)!r}", _AGAIN)
+    return weights
+
+
+def fingerprint_of(network: NetworkConfig, tokenizer: bytes, weights: Mapping[str, NDArray[Any]]) -> str:
+    """A hash of options, words and weights, equal on all machines; a memory belongs to one fingerprint."""
+    digest = hashlib.sha256(json.dumps(msgspec.to_builtins(network), sort_keys=True).encode())
+    digest.update(hashlib.sha256(tokenizer).digest())
+    for name in sorted(weights):
+        value = np.ascontiguousarray(weights[name])
+        digest.update(f"{name} torch.{value.dtype} {list(weights[name].shape)}".encode())
+        digest.update(value.data)
+    return digest.hexdigest()
+
+
+def to_int8(state: "dict[str, Tensor]") -> Weights:
+    """Matrices in int8 with one scale per row, vectors in float16."""
+    import torch
+
+    weights: Weights = {}
+    for name, parameter in state.items():
+        value = parameter.detach().float().cpu()
+        if value.ndim == 2 and value.shape[0] > 8:
+            scales = value.abs().amax(1).clamp(min=1e-12) / 127
+            weights[name] = (value / scales[:, None]).round().to(torch.int8).numpy()
+            weights[name + SCALE] = scales.numpy()
+        else:
+            weights[name] = value.half().numpy()
+    return weights
+
+
+def to_floats(
+    weights: Mapping[str, NDArray[Any]], name: str, rows: slice | NDArray[np.integer] = _ALL
+) -> Floats:
+    """A weight in float32, or some rows of it."""
+    values, scales = weights[name][rows].astype(np.float32), weights.get(name + SCALE)
+    return values if scales is None else values * scales.reshape(-1, 1)[rows]

@@ -13,7 +13,7 @@ from attar.errors import DtypeError
 from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
-from attar.reader.fast_questions import FastEncoder, FastQuestions
+from attar.reader.fast_questions import FastQuestions
 from attar.reader.parts import ReaderParts
 from attar.text.kinds import COMMON
 
@@ -179,7 +179,7 @@ class KnownQuery(Query):
 
 
 def with_neighbours(alone: Floats, neighbours: Floats) -> Floats:
-    """The overlap of sentences with a share of that of the ones before and after.
+    """The overlap of each sentence, with a share of its neighbours' overlaps.
 
     >>> with_neighbours(np.float32([1, 2, 4]), np.float32([0.5, 0.25])).tolist()
     [1.5, 3.5, 5.0]
@@ -212,9 +212,7 @@ class QuestionEncoder:
     together = 32
 
     def __init__(self, parts: ReaderParts, *, quick: bool = True) -> None:
-        self._parts = parts
-        self._encoder = FastEncoder(parts)
-        self._questions = FastQuestions(self._encoder, parts.config.network.quick if quick else None)
+        self._parts, self._network = parts, FastQuestions(parts, quick=quick)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -237,8 +235,8 @@ class QuestionEncoder:
     def states(self, ids: NDArray[np.int64], layers: int) -> Floats:
         """The states `[n, d]` of one short text's pieces after some layers of the text encoder, without torch."""
         tokenizer = self._parts.tokenizer
-        whole = np.concatenate(([tokenizer.cls], ids, [tokenizer.sep]))[None]
-        return self._encoder.states(whole, np.ones_like(whole, np.bool_), layers)[1:-1]
+        whole = np.concatenate(([tokenizer.cls], ids, [tokenizer.sep]))
+        return self._network.text_states(whole, layers)[1:-1]
 
     def pieces(self, questions: Sequence[str]) -> list[NDArray[Any]]:
         """The word pieces of each question, with [CLS] and [SEP]."""
@@ -249,7 +247,7 @@ class QuestionEncoder:
 
     def _encode(self, questions: Sequence[str], pieces: Sequence[NDArray[Any]]) -> list[Query]:
         """Questions in the order of their lengths."""
-        vectors, nulls, weights = self._questions.encode(*padded(pieces))
+        vectors, nulls, weights = self._network.encode(*padded(pieces))
         return [
             self.query(question, ids, vectors[row], nulls[row], weights[row])
             for row, (question, ids) in enumerate(zip(questions, pieces, strict=True))

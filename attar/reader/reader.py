@@ -5,7 +5,7 @@ A question: word pieces → query, weights of its words → one score per phrase
 answers, or "not in this text".
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,17 +17,23 @@ from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
 from attar.progress import Progress, check_stopped, ignore_progress, one_thread
-from attar.reader.answers import ScoredPhrases, rank, rank_phrases
-from attar.reader.confidence import LookCalibration
-from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, encode_batches
+from attar.reader.answers import (
+    ScoredPhrases,
+    chosen_first,
+    look_features,
+    rank,
+    rank_looked,
+    rank_phrases,
+)
+from attar.reader.confidence import Calibration
+from attar.reader.encoding import EncodedBatch, TextEncoder
 from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
-from attar.reader.look_answers import chosen_first, look_features, rank_looked
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
 from attar.reader.second_look import MOST, Look, SecondLook
-from attar.reader.windows import FoundPhrases, WindowedText
+from attar.reader.windows import FoundPhrases, WindowedText, memories_of, text_groups
 from attar.results import Answer, check_top
 
 if TYPE_CHECKING:
@@ -164,13 +170,14 @@ class Reader:
         on_states: OnStates | None = None,
     ) -> list[Memory]:
         """The memories of texts, in order."""
+        _check_texts(texts)
         if self._reads_fast(texts, on_states):
             read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
             return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
-        for first, group in _groups(texts):
-            windowed = [WindowedText.of(text, self.tokenizer) for text in group]
-            made = self._read(windowed, first, progress, on_states)
+        for group in text_groups(texts, _GROUP):
+            windowed = [WindowedText.of(text, self.tokenizer) for text in group.texts]
+            made = self._read(windowed, group.first, progress, on_states)
             memories += [self._finished(memory, budget) for memory in made]
         return memories
 
@@ -178,8 +185,6 @@ class Reader:
         """Whether texts are worth other processes, on a device that would wait for them otherwise."""
         if self._texts.device.type == "cpu" or not (on_states is None or hasattr(on_states, "add_batch")):
             return False
-        for text in texts:
-            _check_text(text)
         return sum(map(len, texts)) >= WORTH_IT
 
     @cached_property
@@ -197,10 +202,10 @@ class Reader:
     ) -> Memory:
         """The memory of both texts, the second a new paragraph: the same as reading them at once.
 
-        The last window of the first, `memory.phrases.tail`, is read again; `on_states` is called for it, too.
+        The last window of the first, `memory.phrases.tail`, is read again, and `on_states` called for it again.
         """
         self.check_memory(memory)
-        _check_text(text)
+        _check_texts([text])
         windowed = WindowedText.of(text, self.tokenizer, memory.phrases)
         (new,) = self._read([windowed], 0, progress, on_states)
         return self._within(self._continued(memory, new), budget)
@@ -208,34 +213,26 @@ class Reader:
     def _read(
         self, texts: Sequence[WindowedText], first: int, progress: Progress, on_states: OnStates | None
     ) -> list[Memory]:
-        """The memories of phrases of texts, the first of which has the number `first`."""
-        owners = [(at, window) for at, text in enumerate(texts) for window in text.windows]
-        found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(owners)
+        """The memories of phrases of texts, whose numbers begin with `first`."""
+        windows = [(first + at, window) for at, text in enumerate(texts) for window in text.windows]
+        found: list[FoundPhrases] = [FoundPhrases.none(0)] * len(windows)
         done = 0
-
-        def encode(batch: NDArray[np.int64]) -> EncodedBatch:
-            return self._texts.encode(WindowBatch.of([owners[at][1] for at in batch]))
 
         def take(batch: NDArray[np.int64], encoded: EncodedBatch) -> None:
             nonlocal done
-            progress("reading", done, len(owners))
+            progress("reading", done, len(windows))
             done += len(batch)
             for at, phrases in zip(batch, encoded.phrases(), strict=True):
                 found[at] = phrases
             if on_states is not None:
                 for at, states in zip(batch, encoded.window_states(), strict=True):
-                    on_states(first + owners[at][0], owners[at][1].ids, states)
+                    on_states(windows[at][0], windows[at][1].ids, states)
 
-        lengths = np.array([len(window.ids) for _, window in owners], np.int64)
-        encode_batches(encode, self._texts.batches(lengths), take)
-        of_window = iter(found)
-        return [
-            text.memory([next(of_window) for _ in text.windows], self.options.size, self.fingerprint)
-            for text in texts
-        ]
+        self._texts.encode_all([window for _, window in windows], self._texts.encode, take)
+        return memories_of(texts, found, self.options.size, self.fingerprint)
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
-        """The memory of a text from that of its phrases."""
+        """The memory that is kept, made from the memory of phrases."""
         return self._within(memory, budget)
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
@@ -328,44 +325,35 @@ class Reader:
         return rank_looked(query.question, look, share.answers, self.look_calibration, top)
 
     @property
-    def look_calibration(self) -> LookCalibration | None:
+    def look_calibration(self) -> Calibration | None:
         look = self.parts.config.look
         return None if look is None else look.calibration
 
-    def features(self, memory: Memory, questions: Sequence[str], text: str) -> list[Features | None]:
-        """What the calibration of each question's best phrase is computed from; None without a phrase."""
-        features: list[Features | None] = []
-        index = memory.phrases
-        for query in self.questions.encode(questions):
-            ranked = rank_phrases(self._scores(memory, query), query.null, index, 1)
-            if ranked.phrases:
-                phrase = ranked.phrases[0].phrase
-                sentence = text[slice(*index.sentence_of(phrase))]
-                features.append(Features(index.text_of(phrase), sentence, ranked.features(query, index)))
-            else:
-                features.append(None)
-        return features
-
-    def look_features(
-        self, memory: Memory, questions: Sequence[str], text: str, look: int
+    def features(
+        self, memory: Memory, questions: Sequence[str], text: str, look: int = 0
     ) -> list[Features | None]:
-        """What the calibration of a second look is computed from, for each question's best span."""
+        """What the calibration of each question's best answer is computed from; None without an answer."""
+        index = memory.phrases
         scored = [
-            ScoredPhrases(query, [self._scores(memory, query)], [memory.phrases], self.calibration)
+            ScoredPhrases(query, [self._scores(memory, query)], [index], self.calibration)
             for query in self.questions.encode(questions)
         ]
-        looks = self._look_again(scored, [text] * len(scored), look)
         features: list[Features | None] = []
-        for question, seen in zip(questions, looks, strict=True):
-            if seen is None:
-                features.append(None)
-            else:
+        for phrases, seen in zip(scored, self._look_again(scored, [text] * len(scored), look), strict=True):
+            query, of_answer = phrases.query, None
+            ranked = rank_phrases(phrases.scores[0], query.null, index, 1)
+            if seen is not None:
                 best = chosen_first(seen)[0]
-                features.append(Features(best.text, best.sentence.text, look_features(question, seen)))
+                of_answer = Features(best.text, best.sentence.text, look_features(query.question, seen))
+            elif not look and ranked.phrases:
+                phrase = ranked.phrases[0].phrase
+                sentence = text[slice(*index.sentence_of(phrase))]
+                of_answer = Features(index.text_of(phrase), sentence, ranked.features(query, index))
+            features.append(of_answer)
         return features
 
     def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
-        """The scores of the phrases of several memories; a bias is added to those of each memory."""
+        """The scores of the phrases of several memories, each with a bias."""
         self._check_memories(memories)
         (query,) = self.questions.encode([question])
         scores = [
@@ -396,20 +384,18 @@ class Reader:
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
-        windows = []
-        for number, text in enumerate(texts):
-            _check_text(text)
-            windows += [(number, window) for window in WindowedText.of(text, self.tokenizer).windows]
-
-        def encode(batch: NDArray[np.int64]) -> list[Floats]:
-            return self._texts.states(WindowBatch.of([windows[at][1] for at in batch]))
+        _check_texts(texts)
+        windows = [
+            (number, window)
+            for number, text in enumerate(texts)
+            for window in WindowedText.of(text, self.tokenizer).windows
+        ]
 
         def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
             for at, window_states in zip(batch, states, strict=True):
                 on_states(windows[at][0], windows[at][1].ids, window_states)
 
-        lengths = np.array([len(window.ids) for _, window in windows], np.int64)
-        encode_batches(encode, self._texts.batches(lengths), take)
+        self._texts.encode_all([window for _, window in windows], self._texts.states, take)
 
     def query_states(self, text: str, on_states: OnStates) -> None:
         """`token_states` of one short text, without torch."""
@@ -444,17 +430,7 @@ class Reader:
         return products
 
 
-def _groups(texts: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Texts that are read together, with the number of the first."""
-    first, size = 0, 0
-    for at, text in enumerate(texts):
-        _check_text(text)
-        size += len(text)
-        if size >= _GROUP or at == len(texts) - 1:
-            yield first, list(texts[first : at + 1])
-            first, size = at + 1, 0
-
-
-def _check_text(text: object) -> None:
-    if not isinstance(text, str):
-        raise DtypeError.expected("text", "a string", type(text).__name__)
+def _check_texts(texts: Sequence[object]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise DtypeError.expected("text", "a string", type(text).__name__)

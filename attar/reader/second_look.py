@@ -51,7 +51,7 @@ class FoundSentence(NamedTuple):
 class FoundSpan(NamedTuple):
     """The best span of a sentence: the sentence, its characters, and the logarithm of its probability.
 
-    The probability is that of its start times that of its end, among the pieces of all sentences that were read.
+    The probability is P(start) · P(end), among the pieces of all sentences that were read.
     """
 
     sentence: FoundSentence
@@ -62,11 +62,6 @@ class FoundSpan(NamedTuple):
     @property
     def text(self) -> str:
         return self.sentence.text[self.start - self.sentence.start : self.end - self.sentence.start]
-
-    @property
-    def agrees(self) -> bool:
-        """Whether it overlaps the likeliest phrase of its sentence."""
-        return self.start < self.sentence.phrase_end and self.sentence.phrase_start < self.end
 
 
 class Look(NamedTuple):

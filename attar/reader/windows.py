@@ -1,6 +1,6 @@
 """Texts into windows of whole sentences, in word pieces; the phrases found in windows into memories. Without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -174,3 +174,28 @@ class WindowedText:
             tokens=self.tokens,
             reader=reader,
         )
+
+
+def memories_of(
+    texts: Sequence[WindowedText], found: Sequence[FoundPhrases], size: int, reader: str
+) -> list[Memory]:
+    """The memory of each text; `found` are the phrases of all their windows."""
+    of_window = iter(found)
+    return [text.memory([next(of_window) for _ in text.windows], size, reader) for text in texts]
+
+
+class TextGroup(NamedTuple):
+    """Texts that are read together; `first` is the number of the first."""
+
+    first: int
+    texts: list[str]
+
+
+def text_groups(texts: Sequence[str], characters: int) -> Iterator[TextGroup]:
+    """Texts in order, in groups of about this many characters."""
+    first, size = 0, 0
+    for at, text in enumerate(texts):
+        size += len(text)
+        if size >= characters or at == len(texts) - 1:
+            yield TextGroup(first, list(texts[first : at + 1]))
+            first, size = at + 1, 0

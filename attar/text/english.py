@@ -8,20 +8,20 @@ def word_set(text: str) -> frozenset[str]:
 
 # Their full stop never ends a sentence, because a name or a number follows.
 BEFORE_NAMES = word_set(
-    "mr. mrs. ms. messrs. mme. mlle. mons. dr. st. ste. prof. rev. hon. fr. sr. gen. col. capt. lieut. "
-    "lt. maj. sgt. cpl. cmdr. adm. gov. sen. rep. pres. supt. mt. ft. vs. nos. vol. pp. pg. eq. eds. cf. "
-    "viz. approx."
+    "mr. mrs. ms. messrs. mme. mlle. mons. dr. st. ste. prof. rev. hon. fr. sr. gen. col. capt. lieut. lt. "
+    "maj. sgt. cpl. cmdr. adm. gov. sen. rep. pres. supt. mt. ft. vs. nos. vol. pp. pg. eq. eds. cf. viz. "
+    "approx."
 )
 # Their full stop may end a sentence as well; the next word decides.
 ABBREVIATIONS = word_set(
-    "jr. esq. inc. ltd. co. corp. bros. etc. dept. univ. ave. blvd. rd. jan. feb. apr. jul. aug. sept. "
-    "oct. nov. dec."
+    "jr. esq. inc. ltd. co. corp. bros. etc. dept. univ. ave. blvd. rd. jan. feb. apr. jul. aug. sept. oct. "
+    "nov. dec."
 )
 # A capitalised one of these after an abbreviation begins a sentence ("in the U.S. The film").
 STARTERS = word_set(
     "The A An In On At It Its He She They We You I His Her Their This That These Those There After Before "
-    "When While As But And Or So If For From With By To Although However During Since One Both What Who "
-    "How Why Then"
+    "When While As But And Or So If For From With By To Although However During Since One Both What Who How "
+    "Why Then"
 )
 # Before a name and never in it.
 MISTERS = word_set(
@@ -30,33 +30,33 @@ MISTERS = word_set(
 # Before a name, or inside it: King Lear, Stephen King.
 TITLES = MISTERS | word_set(
     "signor signora signorina herr frau don donna lady lord lords ladies master mistress dame king queen "
-    "prince princess duke duchess earl count countess comtesse comte baron baroness baronet marquis "
-    "marquess marquise viscount viscountess emperor empress tsar czar kaiser sultan pope cardinal bishop "
-    "archbishop father mother brother sister aunt uncle cousin grandma grandpa grandmother grandfather "
-    "papa mamma mama mum mom dad daddy captain colonel major general lieutenant sergeant corporal "
-    "commander commodore admiral private president vice minister senator governor mayor congressman "
-    "chancellor judge justice professor doctor reverend rev squire nurse saint inspector constable "
-    "detective officer chief hon honourable honorable majesty highness lordship ladyship excellency "
-    "honour rev prof gen col capt lieut lt maj sgt cpl cmdr adm gov sen rep pres supt fr mons deacon "
-    "archdeacon abbot abbess vicar rector dean chairman chairwoman commissioner deputy secretary "
-    "treasurer executive director ambassador representative congresswoman sheriff producer coach founder"
+    "prince princess duke duchess earl count countess comtesse comte baron baroness baronet marquis marquess "
+    "marquise viscount viscountess emperor empress tsar czar kaiser sultan pope cardinal bishop archbishop "
+    "father mother brother sister aunt uncle cousin grandma grandpa grandmother grandfather papa mamma mama "
+    "mum mom dad daddy captain colonel major general lieutenant sergeant corporal commander commodore "
+    "admiral private president vice minister senator governor mayor congressman chancellor judge justice "
+    "professor doctor reverend rev squire nurse saint inspector constable detective officer chief hon "
+    "honourable honorable majesty highness lordship ladyship excellency honour rev prof gen col capt lieut "
+    "lt maj sgt cpl cmdr adm gov sen rep pres supt fr mons deacon archdeacon abbot abbess vicar rector dean "
+    "chairman chairwoman commissioner deputy secretary treasurer executive director ambassador "
+    "representative congresswoman sheriff producer coach founder"
 )
 NAMES_OF_MEN = word_set(
     "james john robert michael william david richard joseph thomas charles christopher daniel matthew "
     "anthony mark donald steven paul andrew joshua kenneth kevin brian george edward ronald timothy jason "
     "jeffrey ryan jacob gary nicholas eric jonathan stephen larry justin scott brandon benjamin samuel "
-    "gregory frank alexander raymond patrick jack dennis henry peter adam arthur harold walter albert "
-    "fred frederick ernest philip martin roger louis hugh fitzwilliam tom bob bill jim joe sam ben harry "
-    "simon alan oliver edmund ralph leonard victor oscar hans karl"
+    "gregory frank alexander raymond patrick jack dennis henry peter adam arthur harold walter albert fred "
+    "frederick ernest philip martin roger louis hugh fitzwilliam tom bob bill jim joe sam ben harry simon "
+    "alan oliver edmund ralph leonard victor oscar hans karl"
 )
 NAMES_OF_WOMEN = word_set(
     "mary patricia jennifer linda elizabeth barbara susan jessica sarah karen lisa nancy betty margaret "
     "sandra ashley kimberly emily donna michelle carol amanda dorothy melissa deborah stephanie rebecca "
     "sharon laura cynthia kathleen amy angela shirley anna brenda pamela emma nicole helen samantha "
-    "katherine christine rachel carolyn janet catherine maria heather diane ruth julie olivia joyce "
-    "virginia victoria lauren martha judith anne ann jane alice charlotte helena georgiana lydia kitty "
-    "fanny harriet isabella caroline louisa eleanor marianne sophia clara ada florence grace lucy rose "
-    "edith ellen agnes eliza julia melanie"
+    "katherine christine rachel carolyn janet catherine maria heather diane ruth julie olivia joyce virginia "
+    "victoria lauren martha judith anne ann jane alice charlotte helena georgiana lydia kitty fanny harriet "
+    "isabella caroline louisa eleanor marianne sophia clara ada florence grace lucy rose edith ellen agnes "
+    "eliza julia melanie"
 )
 DAYS_AND_MONTHS = word_set(
     "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays "
@@ -67,9 +67,9 @@ DAYS_AND_MONTHS = word_set(
     "thurs fri fri."
 )
 NUMBER_WORDS = word_set(
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand "
-    "million billion half twice dozen percent"
+    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million "
+    "billion half twice dozen percent"
 )
 # The same number in other forms.
 _FORMS = (
@@ -99,33 +99,32 @@ PLACE_PREFIXES = word_set(
 )
 # What places are called, and what organizations are: Ludendorff Bridge, Bank of England.
 PLACE_NOUNS = word_set(
-    "county city town village river street road avenue lane square bridge hall park castle abbey "
-    "cathedral hotel inn island islands bay sea ocean mountain mountains hill hills valley airport "
-    "station district region province stadium arena tower forest point beach area township borough "
-    "building highway route boulevard canal creek peninsula coast isle isles cape gulf strait firth port "
-    "harbour harbor palace mall resort resorts subdivision territory trail municipality prefecture "
-    "subdistrict parish junction terminal terrace dome coliseum cemetery penitentiary plateau falls "
-    "desert downtown midtown uptown parkway speedway raceway states kingdom republic empire duchy "
-    "principality emirate sultanate viceroyalty commonwealth northwest northeast southwest southeast "
-    "metro house"
+    "county city town village river street road avenue lane square bridge hall park castle abbey cathedral "
+    "hotel inn island islands bay sea ocean mountain mountains hill hills valley airport station district "
+    "region province stadium arena tower forest point beach area township borough building highway route "
+    "boulevard canal creek peninsula coast isle isles cape gulf strait firth port harbour harbor palace mall "
+    "resort resorts subdivision territory trail municipality prefecture subdistrict parish junction terminal "
+    "terrace dome coliseum cemetery penitentiary plateau falls desert downtown midtown uptown parkway "
+    "speedway raceway states kingdom republic empire duchy principality emirate sultanate viceroyalty "
+    "commonwealth northwest northeast southwest southeast metro house"
 )
 ORGANIZATION_NOUNS = word_set(
-    "university college school academy institute army navy force corps regiment division company "
-    "corporation inc. ltd. co. records entertainment pictures studios magazine press times news journal "
-    "club team league association society party bank railway airlines committee council department "
-    "ministry office bureau agency inc ltd llc plc limited group network railroad federation "
-    "confederation legion brigade battalion squadron forces command alliance board guild senate "
-    "parliament congress assembly representatives government commission administration authority "
-    "organization organisation foundation trust fund reserve diocese archdiocese synod service services "
-    "productions publishing media orchestra opera schools colleges universities institutes churches "
-    "church motors technologies communications brewery factory store corp. fc f.c. union library museum "
-    "hospital conference initiative tribe court chamber program programme"
+    "university college school academy institute army navy force corps regiment division company corporation "
+    "inc. ltd. co. records entertainment pictures studios magazine press times news journal club team league "
+    "association society party bank railway airlines committee council department ministry office bureau "
+    "agency inc ltd llc plc limited group network railroad federation confederation legion brigade battalion "
+    "squadron forces command alliance board guild senate parliament congress assembly representatives "
+    "government commission administration authority organization organisation foundation trust fund reserve "
+    "diocese archdiocese synod service services productions publishing media orchestra opera schools "
+    "colleges universities institutes churches church motors technologies communications brewery factory "
+    "store corp. fc f.c. union library museum hospital conference initiative tribe court chamber program "
+    "programme"
 )
 # Parts of names of places that are no reason to say that a name is not a person's.
 MORE_PLACE_NOUNS = word_set(
-    "basin streets roads lanes rivers lakes plains plain woods wood fields field delta channel gate "
-    "gardens garden wharf quay pier crescent close drive court mount ridge canyon reef glacier oblast "
-    "suburb campus room"
+    "basin streets roads lanes rivers lakes plains plain woods wood fields field delta channel gate gardens "
+    "garden wharf quay pier crescent close drive court mount ridge canyon reef glacier oblast suburb campus "
+    "room"
 )
 # Endings of names of places.
 PLACE_ENDINGS = (
@@ -174,9 +173,9 @@ BEFORE_ORGANIZATIONS = word_set(
 )
 # After the name of a person.
 AFTER_PEOPLE = word_set(
-    "who whose whom said says wrote writes argued argues noted notes proposed proposes told married "
-    "thinks believed believes discovered invented became died explains explained asked led painted lived "
-    "won keeps works lives described refused signed will has had is was"
+    "who whose whom said says wrote writes argued argues noted notes proposed proposes told married thinks "
+    "believed believes discovered invented became died explains explained asked led painted lived won keeps "
+    "works lives described refused signed will has had is was"
 )
 # A name with one of these is not a person's, so a single word of it means something else: London Bridge, London.
 NOT_PEOPLE = (
@@ -197,19 +196,18 @@ NOT_PEOPLE = (
 )
 # Words for peoples, religions and languages, and brands.
 PEOPLES = word_set(
-    "american americans british english french dutch irish scottish welsh italian spanish portuguese "
-    "german austrian swiss belgian danish swedish norwegian finnish icelandic polish czech hungarian "
-    "romanian bulgarian serbian croatian greek turkish russian ukrainian soviet jewish arab arabic "
-    "persian iranian iraqi israeli egyptian indian pakistani chinese japanese korean vietnamese thai "
-    "indonesian malaysian filipino philippine australian canadian mexican brazilian argentine colombian "
-    "cuban jamaican african nigerian kenyan ethiopian asian european latin nordic celtic byzantine "
-    "ottoman catholic protestant orthodox lutheran muslim islamic hindu buddhist republican democratic "
-    "communist sicilian albanian lithuanian tasmanian mongolian tamil hindi malayalam telugu anglican "
-    "islam olympic"
+    "american americans british english french dutch irish scottish welsh italian spanish portuguese german "
+    "austrian swiss belgian danish swedish norwegian finnish icelandic polish czech hungarian romanian "
+    "bulgarian serbian croatian greek turkish russian ukrainian soviet jewish arab arabic persian iranian "
+    "iraqi israeli egyptian indian pakistani chinese japanese korean vietnamese thai indonesian malaysian "
+    "filipino philippine australian canadian mexican brazilian argentine colombian cuban jamaican african "
+    "nigerian kenyan ethiopian asian european latin nordic celtic byzantine ottoman catholic protestant "
+    "orthodox lutheran muslim islamic hindu buddhist republican democratic communist sicilian albanian "
+    "lithuanian tasmanian mongolian tamil hindi malayalam telugu anglican islam olympic"
 )
 BRANDS = word_set(
-    "playstation xbox nintendo windows billboard netflix toyota honda nissan nba nfl nhl mlb ncaa ucla "
-    "wnba fifa uefa bbc nbc cbs abc mtv espn hbo cnn"
+    "playstation xbox nintendo windows billboard netflix toyota honda nissan nba nfl nhl mlb ncaa ucla wnba "
+    "fifa uefa bbc nbc cbs abc mtv espn hbo cnn"
 )
 # Peoples, places and brands: a name with one of these is not a person's either, but each is a name by itself.
 PLACES = (
@@ -242,10 +240,10 @@ PLACES_FIRST = PLACES | word_set(
 )
 # They begin and join titles of books and films ("The Curse Of …") and are not names by themselves.
 FUNCTION_WORDS = frozenset(map(str.lower, STARTERS)) | word_set(
-    "of into onto upon over under about is are was were be been has have had do does did not no yes my "
-    "your our me us him them whom whose which where whether than nor yet because until till though all "
-    "any each every some such more most other another will would shall should can could may might must "
-    "let don't didn't can't won't isn't ain't"
+    "of into onto upon over under about is are was were be been has have had do does did not no yes my your "
+    "our me us him them whom whose which where whether than nor yet because until till though all any each "
+    "every some such more most other another will would shall should can could may might must let don't "
+    "didn't can't won't isn't ain't"
 )
 # Endings of common words: an unknown word with one of these at the start of a sentence is rarely a name.
 COMMON_ENDINGS = ("ing", "ed", "ly", "ness", "tion", "ment", "less", "ful", "ism", "ity", "ings", "tions")
@@ -285,10 +283,10 @@ OTHER_LANGUAGES = word_set(
 )
 # Words of other languages that English, names or titles have as well: a few together tell.
 SHARED_WORDS = word_set(
-    "was die der das den dem des im war hat ist ein wo wen wie hatte auf aus bis ich mit la le les un du "
-    "en et se qui est sur pour comment aux ces dans ils il si lo chi ha che cosa dove era sono nel el los "
-    "las di da del de es una con como para hay esta foi uma te er op een hoe dit om jak ile jest co ne mi "
-    "kim var hur og mange kde costa fica wat come ora"
+    "was die der das den dem des im war hat ist ein wo wen wie hatte auf aus bis ich mit la le les un du en "
+    "et se qui est sur pour comment aux ces dans ils il si lo chi ha che cosa dove era sono nel el los las "
+    "di da del de es una con como para hay esta foi uma te er op een hoe dit om jak ile jest co ne mi kim "
+    "var hur og mange kde costa fica wat come ora"
 )
 # Those that ask, if a question begins with them.
 SHARED_QUESTION_WORDS = word_set("wo wen wie qui comment chi come dove como hoe wat var jak")

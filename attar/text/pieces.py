@@ -5,7 +5,6 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,13 @@ class PieceText:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def first(self, count: int) -> "PieceText":
+        """Its first pieces."""
+        ids, starts, ends, sentences = (
+            part[:count] for part in (self.ids, self.starts, self.ends, self.sentences)
+        )
+        return PieceText(ids, starts, ends, sentences, self.sentence_spans)
+
 
 class PieceTokenizer:
     """WordPiece, as BERT and its descendants use it, from a `tokenizer.json`."""
@@ -60,11 +66,6 @@ class PieceTokenizer:
         if found is None:
             raise FormatError.expected(source, f"a vocabulary with {token}", "one without")
         return int(found)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "PieceTokenizer":
-        """The tokenizer in a file."""
-        return cls(Path(path).read_bytes(), str(path))
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())
@@ -108,35 +109,35 @@ class PieceTokenizer:
         return [np.array(question.ids, np.int32) for question in encoded]
 
     @cached_property
+    def _pieces(self) -> list[str]:
+        return [self._tokenizer.id_to_token(at) or "" for at in range(len(self))]
+
+    @cached_property
     def continuing(self) -> NDArray[np.bool_]:
         """Whether each piece continues a word, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([piece.startswith("##") for piece in pieces])
+        return np.array([piece.startswith("##") for piece in self._pieces])
+
+    @cached_property
+    def articles(self) -> NDArray[np.bool_]:
+        """Whether each piece is an article, `[V]`."""
+        return np.array([piece in ("a", "an", "the") for piece in self._pieces])
+
+    @cached_property
+    def marks(self) -> NDArray[np.bool_]:
+        """Whether each piece is punctuation that is no part of an answer at its ends, `[V]`."""
+        return np.array([len(piece) == 1 and _is_mark(piece) for piece in self._pieces])
 
     @cached_property
     def number_forms(self) -> dict[int, NDArray[np.int64]]:
         """For each piece that is digits, those that stand for the same number: 2, two, second, 2nd, ii."""
         forms = {row[0]: row for row in NUMBER_FORMS}
-        pieces = {at: self._tokenizer.id_to_token(at) or "" for at in range(len(self))}
         return {
             at: np.array(
                 [at, *filter(None, (self._tokenizer.token_to_id(form) for form in forms.get(piece, ())))]
             )
-            for at, piece in pieces.items()
+            for at, piece in enumerate(self._pieces)
             if piece.removeprefix("##").isdecimal()
         }
-
-    @cached_property
-    def articles(self) -> NDArray[np.bool_]:
-        """Whether each piece is an article, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([piece in ("a", "an", "the") for piece in pieces])
-
-    @cached_property
-    def marks(self) -> NDArray[np.bool_]:
-        """Whether each piece is punctuation that is no part of an answer at its ends, `[V]`."""
-        pieces = (self._tokenizer.id_to_token(at) or "" for at in range(len(self)))
-        return np.array([len(piece) == 1 and _is_mark(piece) for piece in pieces])
 
 
 def _is_mark(character: str) -> bool:

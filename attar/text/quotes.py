@@ -1,8 +1,8 @@
 """Finding a quote in a text: word for word, or with a few words changed.
 
 Words are compared without case, accents of typography and punctuation: `“It’s 1,610”` and `"It's 1610"` are the same.
-A quote is found in linear time. For one that is changed, the windows of the text that share enough words with it are
-found in linear time, too, and only the best few of them are aligned with it word by word.
+A quote is found in linear time. So are, for a changed one, the windows of the text that share enough words with it;
+only the best few of them are aligned with it word by word.
 """
 
 import re

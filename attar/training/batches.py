@@ -1,7 +1,8 @@
-"""Batches of passages with their questions, each a function of the seed and the step, made by worker processes."""
+"""Question sets in word pieces, and batches made from them; a batch is a function of the seed and the step."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,100 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attar.training.question_set import QuestionSet
+from attar.text.pieces import PieceText, PieceTokenizer
+from attar.training.data import Passage, PassageQuestion
+from attar.training.variants import as_typed
 
+Array = NDArray[Any]
+Batch = dict[str, Tensor]
+# The longest passage and the longest question, in pieces.
+LONGEST_PASSAGE = 318
+_LONGEST_QUESTION = 48
 # Special pieces, as in BERT.
 CLS, SEP, PAD = 101, 102, 0
-Batch = dict[str, Tensor]
 # How often a question is read as a person might type it.
 TYPED = 0.2
+# The most answers of a question that are learned from.
+ANSWERS = 4
+# Attention is slow at odd lengths: they are rounded up to a multiple of this.
+WIDTH = 32
 
 
-def padded(rows: Sequence[NDArray[Any]], multiple: int = 32, value: int = 0) -> tuple[Tensor, Tensor]:
-    """Rows as one tensor, and where they are; lengths are rounded up, as attention is slow at odd ones."""
-    longest = max((len(row) for row in rows), default=1)
-    width = -(-longest // multiple) * multiple
-    array = np.full((len(rows), width), value, np.int64)
-    mask = np.zeros((len(rows), width), np.bool_)
-    for at, row in enumerate(rows):
-        array[at, : len(row)] = row
-        mask[at, : len(row)] = True
+@dataclass
+class QuestionSet:
+    """A set in word pieces. Questions have numbers from 0; `golds` are token spans (first, last), both inclusive."""
+
+    passages: list[Passage]
+    texts: list[PieceText]
+    questions: list[NDArray[np.int32]] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
+    golds: list[NDArray[np.int32]] = field(default_factory=list)  # [answers, 2]
+    of_passage: list[list[int]] = field(default_factory=list)
+    sources: list[PassageQuestion] = field(default_factory=list)
+    soft: list[NDArray[np.float16] | None] = field(default_factory=list)  # [2, n] of the teacher
+    absent: set[int] = field(default_factory=set)  # questions without an answer
+    typed: list[NDArray[np.int32]] = field(default_factory=list)  # questions as a person might type them
+
+    @classmethod
+    def of(
+        cls, passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = LONGEST_PASSAGE
+    ) -> "QuestionSet":
+        """Tokenize; pieces after the longest are dropped, and the answers in them."""
+        texts = [text.first(longest) for text in tokenizer.read([passage.text for passage in passages])]
+        encoded = cls(list(passages), texts)
+        encoded.sources = [question for passage in passages for question in passage.questions]
+        random = np.random.default_rng(0)
+        asked = [question.text for question in encoded.sources]
+        typed = [as_typed(text, random) for text in asked]
+        encoded.questions, encoded.typed = (
+            [ids[:_LONGEST_QUESTION] for ids in tokenizer.read_questions(forms)] for forms in (asked, typed)
+        )
+        encoded.soft = [None] * len(asked)
+        for at, passage in enumerate(passages):
+            first = len(encoded.golds)
+            encoded.golds += [token_spans(texts[at], question.answers) for question in passage.questions]
+            encoded.of_passage.append(list(range(first, len(encoded.golds))))
+            encoded.owners += [at] * len(passage.questions)
+        encoded.absent = {
+            q for q, source in enumerate(encoded.sources) if source.labelled and not source.answers
+        }
+        return encoded
+
+    def keep_questions(self, kept: set[int]) -> None:
+        """Leave out the other questions; numbers stay as they are."""
+        self.of_passage = [[q for q in own if q in kept] for own in self.of_passage]
+
+    def labelled(self) -> list[int]:
+        """The questions whose answers are known and were not cut off."""
+        return [q for q, gold in enumerate(self.golds) if self.sources[q].labelled and len(gold)]
+
+    def gold_texts(self, question: int) -> list[str]:
+        text = self.passages[self.owners[question]].text
+        return [text[start:end] for start, end in self.sources[question].answers]
+
+    def span_text(self, passage: int, first: int, last: int) -> str:
+        text = self.texts[passage]
+        return self.passages[passage].text[text.starts[first] : text.ends[last]]
+
+
+def token_spans(text: PieceText, answers: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
+    """The first and last piece of each answer, each pair once; answers that are cut off are left out."""
+    found = set()
+    for start, end in answers:
+        first = int(np.searchsorted(text.ends, start, side="right"))
+        last = int(np.searchsorted(text.starts, end, side="left")) - 1
+        if first <= last < len(text) and text.starts[first] < end:
+            found.add((first, last))
+    return np.array(sorted(found), np.int32).reshape(-1, 2)
+
+
+def padded(rows: Sequence[Array], multiple: int = WIDTH) -> tuple[Tensor, Tensor]:
+    """Rows as one tensor, padded with 0 to a multiple of some length, and where they are."""
+    lengths = np.array([len(row) for row in rows])
+    width = -(-int(lengths.max(initial=1)) // multiple) * multiple
+    mask = np.arange(width) < lengths[:, None]
+    array = np.zeros(mask.shape, np.int64)
+    array[mask] = np.concatenate(rows)
     return torch.from_numpy(array), torch.from_numpy(mask)
 
 
@@ -40,6 +117,30 @@ def text_batch(questions: QuestionSet, passages: Sequence[int]) -> Batch:
     inside[:, 0] = False
     inside[torch.arange(len(texts)), mask.sum(1) - 1] = False
     return {"ids": ids, "mask": mask, "sentences": sentences, "inside": inside}
+
+
+def paired_batch(questions: Sequence[Array], texts: Sequence[Array], golds: Sequence[Array]) -> Batch:
+    """Questions with the pieces that they are read with: `[CLS] question [SEP] text [SEP]`.
+
+    The question is of type 1, as when a reader encodes it alone. `golds` are spans of the text.
+    """
+    ids, mask = padded([np.concatenate((*pair, [SEP])) for pair in zip(questions, texts, strict=True)])
+    offsets = torch.tensor([len(question) for question in questions])
+    ends = offsets + torch.tensor([len(text) for text in texts])
+    places = torch.arange(ids.shape[1])
+    of_question = places < offsets[:, None]
+    spans = torch.full((len(questions), ANSWERS, 2), -1)
+    for row, gold in enumerate(golds):
+        known = torch.from_numpy(gold[:ANSWERS].astype(np.int64))
+        spans[row, : len(known)] = known + offsets[row]
+    return {
+        "ids": ids,
+        "mask": mask,
+        "types": of_question.long(),
+        "inside": ~of_question & (places < ends[:, None]),
+        "spans": spans,
+        "offsets": offsets,
+    }
 
 
 def plan_batches(questions: QuestionSet, tokens: int, epochs: int, seed: int) -> list[list[int]]:
@@ -85,7 +186,7 @@ class QuestionBatches(Dataset[Batch]):
     ) -> None:
         self.questions, self.per_passage, self.negatives, self.seed = questions, per_passage, negatives, seed
         self.steps = plan_batches(questions, tokens, epochs, seed)
-        self.weights = weights
+        self.weights = np.ones(len(questions.questions), np.float32) if weights is None else weights
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -110,19 +211,17 @@ class QuestionBatches(Dataset[Batch]):
         ]
         batch["question_ids"], batch["question_mask"] = padded(forms, 8)
         batch["owners"] = owner = torch.tensor(owners)
-        spans = np.full((count, 4, 2), -1, np.int64)
+        spans = np.full((count, ANSWERS, 2), -1, np.int64)
         soft = np.full((count, 2, width), -np.inf, np.float16)
         for row, q in enumerate(chosen):
-            golds, labels = questions.golds[q][:4], questions.soft[q]
+            golds, labels = questions.golds[q][:ANSWERS], questions.soft[q]
             spans[row, : len(golds)] = golds + 1
             if labels is not None:
                 soft[row, :, 1 : 1 + labels.shape[1]] = labels
         batch |= {"spans": torch.from_numpy(spans), "soft": torch.from_numpy(soft)}
         batch["taught"] = torch.tensor([questions.soft[q] is not None for q in chosen], dtype=torch.bool)
         batch["absent"] = torch.tensor([q in questions.absent for q in chosen], dtype=torch.bool)
-        batch["weights"] = (
-            torch.ones(count) if self.weights is None else torch.from_numpy(self.weights[chosen])
-        )
+        batch["weights"] = torch.from_numpy(self.weights[chosen])
         names = [questions.passages[at].article for at in passages]
         _, articles = np.unique(names, return_inverse=True)
         rows = np.array(owners)

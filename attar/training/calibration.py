@@ -1,16 +1,14 @@
 """Probabilities that mean what they say: the calibration of a reader by questions with and without an answer."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.confidence import LOOK_FEATURES, Calibration, LookCalibration, OutcomeWeights
-from attar.reader.reader import Features as PhraseFeatures
+from attar.reader.confidence import LOOK_FEATURES, Calibration
 from attar.reader.reader import Reader
 from attar.training.data import Passage
 from attar.training.metrics import exact, holds
@@ -46,48 +44,25 @@ class Outcome(NamedTuple):
     quoted: bool = False
 
 
-class FeaturesOfQuestions(Protocol):
-    """What calibrations of answers are computed from: of each question about a text that was read."""
-
-    def __call__(self, memory: Memory, text: str, questions: list[str]) -> "list[PhraseFeatures | None]": ...
-
-
 def calibrate(
     reader: Reader, passages: Sequence[Passage], progress: Progress = ignore_progress
 ) -> Calibration | None:
     """The calibration of a reader by passages that it was not trained on; None if they have too few questions.
 
-    Changed questions (`attar.training.swaps`) have no answer.
+    Changed questions (`attar.training.variants`) have no answer.
     """
-
-    def features(memory: Memory, text: str, questions: list[str]) -> list[PhraseFeatures | None]:
-        return reader.features(memory, questions, text)
-
-    rows = _outcomes_of(reader, passages, features, progress)
-    fitted = calibration_of(rows)
-    return None if fitted is None else Calibration(**asdict(fitted))
+    return calibration_of(_outcomes_of(reader, passages, 0, progress))
 
 
 def calibrate_look(
     reader: Reader, passages: Sequence[Passage], progress: Progress = ignore_progress
-) -> LookCalibration | None:
+) -> Calibration | None:
     """The same for a second look, at one and at three sentences."""
-    rows = []
-    for look in _LOOKS:
-
-        def features(
-            memory: Memory, text: str, questions: list[str], look: int = look
-        ) -> list[PhraseFeatures | None]:
-            return reader.look_features(memory, questions, text, look)
-
-        rows += _outcomes_of(reader, passages, features, progress)
-    fitted = calibration_of(rows, _LOOK_SIGNED)
-    return None if fitted is None else LookCalibration(**asdict(fitted))
+    rows = [row for look in _LOOKS for row in _outcomes_of(reader, passages, look, progress)]
+    return calibration_of(rows, _LOOK_SIGNED)
 
 
-def _outcomes_of(
-    reader: Reader, passages: Sequence[Passage], features_of: FeaturesOfQuestions, progress: Progress
-) -> list[Outcome]:
+def _outcomes_of(reader: Reader, passages: Sequence[Passage], look: int, progress: Progress) -> list[Outcome]:
     rows: list[Outcome] = []
     asked = _sample(passages)
     for first in range(0, len(asked), _CHUNK):
@@ -100,7 +75,7 @@ def _outcomes_of(
             texts = [question.text for question in known]
             if other.article != passage.article:
                 texts += [question.text for question in other.questions if question.labelled][:1]
-            for number, answered in enumerate(features_of(memory, passage.text, texts)):
+            for number, answered in enumerate(reader.features(memory, texts, passage.text, look)):
                 if answered is not None:
                     right = golds[number] if number < len(golds) else []
                     outcome = _ABSENT if not right else _RIGHT if exact(answered.phrase, right) else _WRONG
@@ -111,7 +86,7 @@ def _outcomes_of(
 
 
 def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
-    """Passages with known questions, each with another of its kind, whose questions it is asked, too.
+    """Passages with known questions; each comes with another of its kind, whose questions it is also asked.
 
     Half of them have questions without an answer, written to seem answered, which people seldom ask; half have none,
     and may be of another kind of text.
@@ -132,7 +107,7 @@ def _sample(passages: Sequence[Passage]) -> list[tuple[Passage, Passage]]:
     return pairs
 
 
-def calibration_of(rows: Sequence[Outcome], signed: Sequence[int] = ()) -> OutcomeWeights | None:
+def calibration_of(rows: Sequence[Outcome], signed: Sequence[int] = ()) -> Calibration | None:
     """The calibration by outcomes; None if these are too few."""
     groups = np.array([row.group for row in rows])
     answerable = groups == 0
@@ -153,7 +128,7 @@ def calibration_of(rows: Sequence[Outcome], signed: Sequence[int] = ()) -> Outco
 
 def fit_calibration(
     features: Floats, targets: Floats, weights: Floats, signed: Sequence[int] = ()
-) -> OutcomeWeights:
+) -> Calibration:
     """The softmax regression of `targets` `[n, 3]` on `features` `[n, f]`, and the threshold.
 
     The threshold is 0.5, or as much higher as it must be to keep a share of the right answers. The features `signed`
@@ -186,7 +161,7 @@ def fit_calibration(
     plain = both / spreads
     plain[:, 0] -= plain @ means
     right_weights, absent_weights = (tuple(round(float(value), 5) for value in row) for row in plain)
-    return OutcomeWeights(right_weights, absent_weights, round(float(threshold), 4))
+    return Calibration(right_weights, absent_weights, round(float(threshold), 4))
 
 
 def _outcomes(x: Floats, weights: Floats) -> Floats:

@@ -31,7 +31,7 @@ _Row = TypeVar("_Row")
 class PassageQuestion:
     """A question and the spans of its passage that answer it, in characters; `labelled` is false if unknown.
 
-    A `changed` one was made of another question of the passage (`attar.training.swaps`).
+    A `changed` one was made of another question of the passage (`attar.training.variants`).
     """
 
     text: str

@@ -1,11 +1,9 @@
 """Measure readers on question sets: a document is one paragraph, several, or a whole article."""
 
 import time
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from statistics import median
 from typing import Any
 
@@ -14,7 +12,6 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.reader import Reader
 from attar.results import Answer
-from attar.text.sentences import sentence_spans
 from attar.training.data import Passage
 from attar.training.metrics import Given, Scores, score
 
@@ -144,7 +141,7 @@ def _ask(
     pairs: Sequence[tuple[int, str]],
     progress: Progress,
 ) -> list[Given]:
-    given = []
+    given: list[Given] = []
     for first in range(0, len(pairs), _QUESTIONS):
         progress("asking", first, len(pairs))
         chunk = pairs[first : first + _QUESTIONS]
@@ -155,13 +152,11 @@ def _ask(
             texts=[documents[at].text for at, _ in chunk],
             look=look,
         )
-        given += [
-            to_given(ranked, documents[at].text) for ranked, (at, _) in zip(answers, chunk, strict=True)
-        ]
+        given += map(to_given, answers)
     return given
 
 
-def to_given(answers: Sequence[Answer], text: str) -> Given:
+def to_given(answers: Sequence[Answer]) -> Given:
     """What a reader said: the first answer, and the best phrase even if the first is "not in this text"."""
     phrase = next((answer for answer in answers if not answer.absent), None)
     absent = next((answer for answer in answers if answer.absent), None)
@@ -169,24 +164,7 @@ def to_given(answers: Sequence[Answer], text: str) -> Given:
     said = answers[0].probability if answers else None
     if phrase is None:
         return Given("", "", True, said, confidence)
-    return Given(phrase.text, _sentence_of(phrase, text), answers[0].absent, said, confidence)
-
-
-@lru_cache(maxsize=_QUESTIONS)
-def _spans(text: str) -> list[tuple[int, int]]:
-    return list(sentence_spans(text))
-
-
-def _sentence_of(answer: Answer, text: str) -> str:
-    """The sentence of an answer: its quote, or the one at its place, or the first that has its words."""
-    if answer.quote:
-        return answer.quote
-    start = text.find(answer.text) if answer.start is None else answer.start
-    spans = _spans(text)
-    if start < 0 or not spans:
-        return ""
-    at = max(0, bisect_right([first for first, _ in spans], start) - 1)
-    return text[slice(*spans[at])]
+    return Given(phrase.text, phrase.quote or "", answers[0].absent, said, confidence)
 
 
 Column = tuple[str, Callable[[Measured], float | None], str]

@@ -4,7 +4,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,33 +156,29 @@ def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequenc
         if answer.probability is not None
     ]
     right = [answer for (answer, _), em in zip(answerable, ems, strict=True) if em]
-    can_refuse = any(answer.confidence is not None for answer in given)
-    quotes = [holds(answer.quote, gold) for answer, gold in answerable]
-    return Scores(
+    unanswerable = [answer for answer, gold in pairs if not gold]
+    scores = Scores(
         questions=len(pairs),
         em=_mean(ems),
         f1=_mean([f1(answer.text, gold) for answer, gold in answerable]),
-        sentence=_mean(quotes),
-        refused_other=_mean([answer.refused for answer in other]) if can_refuse else None,
-        kept=_mean([not answer.refused for answer in right]) if can_refuse else None,
-        refused_at_90=refused_at(right, other) if can_refuse else None,
-        tricks_at_95=refused_at(right, [answer for answer, gold in pairs if not gold], 0.95)
-        if can_refuse
-        else None,
-        refused_unanswerable=_mean([answer.refused for answer, gold in pairs if not gold])
-        if can_refuse
-        else None,
-        calibration_error=_calibration_error(said),
+        sentence=_mean([holds(answer.quote, gold) for answer, gold in answerable]),
+        calibration_error=calibration_error([p for p, _ in said], [hit for _, hit in said]) if said else None,
         by_certainty=by_certainty(
             (answer.probability, bool(gold) and exact(answer.text, gold) == 1)
             for answer, gold in pairs
             if answer.probability is not None and not answer.refused
         ),
     )
-
-
-def _calibration_error(said: Sequence[tuple[float, float]]) -> float | None:
-    return calibration_error([p for p, _ in said], [right for _, right in said]) if said else None
+    if all(answer.confidence is None for answer in given):  # of one who never refuses
+        return scores
+    return replace(
+        scores,
+        refused_other=_mean([answer.refused for answer in other]),
+        kept=_mean([not answer.refused for answer in right]),
+        refused_at_90=refused_at(right, other),
+        tricks_at_95=refused_at(right, unanswerable, 0.95),
+        refused_unanswerable=_mean([answer.refused for answer in unanswerable]),
+    )
 
 
 def refused_at(right: Sequence[Given], other: Sequence[Given], kept: float = KEPT) -> float | None:

@@ -60,13 +60,10 @@ class QuestionOptions:
             raise OptionError.expected("--base and --init", "one of them", came)
         if self.calibrate_only and not self.init:
             raise OptionError("--calibrate-only needs a reader to calibrate", "name it by --init")
-        if not self.epochs:
-            object.__setattr__(self, "epochs", 3 if self.init else 7)
-        if not self.batch_tokens:
-            # A person's own questions are few: more steps.
-            object.__setattr__(self, "batch_tokens", 3_000 if self.init else 12_000)
-        if not self.lr:
-            object.__setattr__(self, "lr", 5e-5 if self.init else 2e-4)
+        # A person's own questions are few: more steps.
+        defaults = (3, 3_000, 5e-5) if self.init else (7, 12_000, 2e-4)
+        for name, default in zip(("epochs", "batch_tokens", "lr"), defaults, strict=True):
+            object.__setattr__(self, name, getattr(self, name) or default)
 
     @property
     def part_tokens(self) -> int:

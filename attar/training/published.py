@@ -1,48 +1,140 @@
-"""Published weights in the names of `attar.nn.Transformer`: those of BERT-like encoders, and of MPNet."""
+"""Published encoders that training starts from: of BERT's shape, and MPNet, a larger teacher."""
 
+import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+import safetensors.torch
 import torch
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn import functional
 
 from attar.errors import FormatError
+from attar.nn.transformer import Transformer
+from attar.options import TransformerShape
+from attar.text.pieces import PieceTokenizer
+from attar.training.batches import CLS, PAD, SEP
 
 Weights = Mapping[str, Tensor]
+_REMEDY = "give the folder of all-MiniLM-L6-v2, or of another encoder of BERT's shape"
+_MPNET_REMEDY = "give the folder of all-mpnet-base-v2"
+# BERT's special pieces under MPNet's names.
+_MPNET_SPECIAL = {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[MASK]": "<mask>"}
+# Rows of MPNet's position embeddings that belong to padding.
+_PADDING_ROWS = 2
+# MPNet's layer norms, and the distance beyond which all share a bucket.
+_EPSILON, _FARTHEST = 1e-5, 128
 # Published name → ours within a layer. Query, key and value are stacked in torch.
 _SHARED = {"intermediate.dense": "linear1", "output.dense": "linear2", "output.LayerNorm": "norm2"}
 _BERT = _SHARED | {"attention.output.dense": "self_attn.out_proj", "attention.output.LayerNorm": "norm1"}
 _MPNET = _SHARED | {"attention.attn.o": "self_attn.out_proj", "attention.LayerNorm": "norm1"}
-# Rows of MPNet's position embeddings that belong to padding.
-_PADDING_ROWS = 2
 
 
-def from_published(weights: Weights, layers: int = 6) -> dict[str, Tensor]:
-    """The state of a `Transformer` from the weights that BERT-like models are published with."""
-    with _all_present("a BERT-like encoder"):
-        ours = _embeddings(weights)
-        ours["types.weight"] = weights["embeddings.token_type_embeddings.weight"]
-        stacked = tuple(f"attention.self.{name}" for name in ("query", "key", "value"))
-        return _floats(ours | _layers(weights, layers, stacked, _BERT))
+@dataclass(frozen=True)
+class Base:
+    """An encoder's shape and weights, and the bytes of its tokenizer."""
+
+    shape: TransformerShape
+    weights: dict[str, Tensor]
+    tokenizer: bytes
+
+    def with_fewer_positions(self, most: int) -> "Base":
+        """The encoder for texts of at most this many pieces."""
+        positions = self.weights["positions.weight"][:most].clone()
+        shape = replace(self.shape, positions=len(positions))
+        return Base(shape, self.weights | {"positions.weight": positions}, self.tokenizer)
 
 
-def from_published_mpnet(weights: Weights, layers: int = 12) -> dict[str, Tensor]:
-    """The state of a `RelativeTransformer` from the weights that MPNet is published with."""
-    with _all_present("MPNet"):
-        ours = _embeddings(weights)
-        ours["positions.weight"] = ours["positions.weight"][_PADDING_ROWS:]
-        ours["types.weight"] = torch.zeros(2, ours["words.weight"].shape[1])  # it has none
-        ours["relative.weight"] = weights["encoder.relative_attention_bias.weight"]
-        stacked = tuple(f"attention.attn.{name}" for name in "qkv")
-        return _floats(ours | _layers(weights, layers, stacked, _MPNET))
+def load_base(path: str | Path) -> Base:
+    """The encoder in a folder with `model.safetensors`, `tokenizer.json` and `config.json`."""
+    folder = Path(path)
+    with _errors_named(folder, "an encoder", _REMEDY):
+        config = json.loads((folder / "config.json").read_bytes())
+        shape = TransformerShape(
+            config["vocab_size"],
+            config["hidden_size"],
+            config["num_hidden_layers"],
+            config["num_attention_heads"],
+            config["intermediate_size"],
+            config["max_position_embeddings"],
+        )
+        weights = from_published(_float_weights(folder), shape.layers)
+        tokenizer = (folder / "tokenizer.json").read_bytes()
+    check_special_pieces(PieceTokenizer(tokenizer, str(folder / "tokenizer.json")), str(folder))
+    return Base(shape, weights, tokenizer)
+
+
+def load_mpnet(path: str | Path, tokenizer: bytes) -> Base:
+    """MPNet in a folder, with the word vectors of the pieces of another tokenizer, in its order."""
+    folder = Path(path)
+    with _errors_named(folder, "MPNet", _MPNET_REMEDY):
+        config = json.loads((folder / "config.json").read_bytes())
+        published = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
+        layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
+        weights = from_published_mpnet(_float_weights(folder), layers)
+        unknown = published["[UNK]"]
+    pieces = json.loads(tokenizer)["model"]["vocab"]
+    rows = [
+        published.get(_MPNET_SPECIAL.get(piece, piece), unknown) for piece in sorted(pieces, key=pieces.get)
+    ]
+    weights["words.weight"] = weights["words.weight"][rows]
+    size, positions = weights["words.weight"].shape[1], len(weights["positions.weight"])
+    feedforward = len(weights["layers.layers.0.linear1.bias"])
+    shape = TransformerShape(len(rows), size, layers, heads, feedforward, positions)
+    return Base(shape, weights, tokenizer)
 
 
 @contextmanager
-def _all_present(what: str) -> Iterator[None]:
+def _errors_named(folder: Path, what: str, remedy: str) -> Iterator[None]:
     try:
         yield
-    except KeyError as fault:
-        raise FormatError.expected("weights", f"those of {what}", f"none named {fault}") from fault
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
+        reason = getattr(fault, "strerror", None) or repr(fault)
+        if isinstance(fault, KeyError):
+            reason = f"there is no {fault}"
+        raise FormatError(f"{folder} is not the folder of {what}: {reason}", remedy) from fault
+
+
+def _float_weights(folder: Path) -> dict[str, Tensor]:
+    """The published weights, without BERT's prefix; matrices may be in int8, with a scale per row."""
+    loaded = safetensors.torch.load_file(folder / "model.safetensors")
+    weights = {name.removeprefix("bert."): value.float() for name, value in loaded.items()}
+    for name in [name for name in weights if name.endswith(".scale")]:
+        weights[f"{name.removesuffix('.scale')}.weight"] *= weights.pop(name)[:, None]
+    return weights
+
+
+def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:
+    """Refuse a tokenizer whose special pieces do not have BERT's numbers, which batches are made with."""
+    numbers = (tokenizer.pad, tokenizer.cls, tokenizer.sep)
+    if numbers != (PAD, CLS, SEP):
+        expected = f"[PAD], [CLS] and [SEP] as {PAD}, {CLS} and {SEP}, as in BERT"
+        raise FormatError.expected(
+            f"{source}: tokenizer.json", expected, ", ".join(map(str, numbers)), _REMEDY
+        )
+
+
+def from_published(weights: Weights, layers: int) -> dict[str, Tensor]:
+    """The state of a `Transformer` from the weights that BERT-like models are published with."""
+    ours = _embeddings(weights)
+    ours["types.weight"] = weights["embeddings.token_type_embeddings.weight"]
+    stacked = tuple(f"attention.self.{name}" for name in ("query", "key", "value"))
+    return ours | _layers(weights, layers, stacked, _BERT)
+
+
+def from_published_mpnet(weights: Weights, layers: int) -> dict[str, Tensor]:
+    """The state of a `RelativeTransformer` from the weights that MPNet is published with."""
+    ours = _embeddings(weights)
+    ours["positions.weight"] = ours["positions.weight"][_PADDING_ROWS:]
+    ours["types.weight"] = torch.zeros(2, ours["words.weight"].shape[1])  # it has none
+    ours["relative.weight"] = weights["encoder.relative_attention_bias.weight"]
+    stacked = tuple(f"attention.attn.{name}" for name in "qkv")
+    return ours | _layers(weights, layers, stacked, _MPNET)
 
 
 def _embeddings(weights: Weights) -> dict[str, Tensor]:
@@ -67,5 +159,67 @@ def _layers(
     return ours
 
 
-def _floats(weights: Weights) -> dict[str, Tensor]:
-    return {name: value.float() for name, value in weights.items()}
+class RelativeTransformer(Transformer):
+    """MPNet: attention has a learned bias for each head and each bucket of distances, which stays as published.
+
+    >>> shape = TransformerShape(vocabulary=50, size=8, layers=1, heads=2, feedforward=16)
+    >>> RelativeTransformer(shape)(torch.tensor([[3, 4, 5]])).shape
+    torch.Size([1, 3, 8])
+    """
+
+    def __init__(self, shape: TransformerShape, buckets: int = 32, *, dropout: float = 0.1) -> None:
+        super().__init__(shape, dropout=dropout)
+        # Without a gradient attention can be computed without writing out its weights.
+        self.relative = nn.Embedding(buckets, shape.heads).requires_grad_(False)
+        for module in self.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.eps = _EPSILON
+
+    def continued(
+        self, x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None, layers: slice
+    ) -> Float[Tensor, "B n d"]:
+        """The states after some of the layers, from those before them."""
+        bias = self._bias(x.shape[1]).to(x.dtype)
+        if torch.is_autocast_enabled(x.device.type):
+            bias = bias.to(torch.get_autocast_dtype(x.device.type))
+        if mask is not None:
+            bias = bias.masked_fill(~mask[:, None, None], float("-inf"))
+        dropout = self.dropout if self.training else 0.0
+        for layer in self.layers.layers[layers]:
+            assert isinstance(layer, nn.TransformerEncoderLayer)  # torch types the list as modules
+            x = _layer_forward(layer, x, bias, dropout)
+        return x
+
+    def _bias(self, length: int) -> Float[Tensor, "1 h n n"]:
+        places = torch.arange(length, device=self.relative.weight.device)
+        buckets = distance_buckets(places[None] - places[:, None], self.relative.num_embeddings)
+        bias: Tensor = self.relative(buckets).permute(2, 0, 1)[None]
+        return bias
+
+
+def _layer_forward(layer: nn.TransformerEncoderLayer, x: Tensor, bias: Tensor, dropout: float) -> Tensor:
+    attention = layer.self_attn
+    stacked = functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
+    queries, keys, values = stacked.view(*x.shape[:2], 3, attention.num_heads, -1).permute(2, 0, 3, 1, 4)
+    read = functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=bias.expand(len(x), -1, -1, -1), dropout_p=dropout
+    )
+    read = attention.out_proj(read.transpose(1, 2).flatten(2))
+    x = layer.norm1(x + functional.dropout(read, dropout))
+    inner = layer.linear2(functional.gelu(layer.linear1(x)))
+    states: Tensor = layer.norm2(x + functional.dropout(inner, dropout))
+    return states
+
+
+def distance_buckets(distances: Int[Tensor, "*shape"], count: int) -> Int[Tensor, "*shape"]:
+    """The bucket of each distance: half of them for tokens after; near distances have one each, far ones share.
+
+    >>> distance_buckets(torch.tensor([0, -1, 1, -7, -9, 100, 4000]), 32).tolist()
+    [0, 1, 17, 7, 8, 31, 31]
+    """
+    half = count // 2
+    far = distances.abs()
+    near = half // 2
+    scaled = torch.log(far.clamp(min=1).float() / near) / math.log(_FARTHEST / near) * (half - near)
+    shared = (near + scaled.long()).clamp(max=half - 1)
+    return torch.where(far < near, far, shared) + half * (distances > 0)

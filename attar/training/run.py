@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,19 +14,17 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file, lock_file
 from attar.progress import Progress
-from attar.training.batches import Batch
-from attar.training.losses import Loss
+from attar.training.batches import Array, Batch
 from attar.training.options import QuestionOptions
-from attar.training.processes import Processes
-from attar.training.question_set import Array
-from attar.training.stage import Row, Stage, load_weights, make_loader, save_weights
+from attar.training.stage import Processes, Row, Stage, load_weights, save_weights
+from attar.training.teacher import Loss
 
-# The folder of a run in that of its reader, and its files.
+# The folder of a run, in its reader's folder, and its files.
 RUN = "run"
 BEGUN = "run.json"
 HISTORY = "history.json"
@@ -127,7 +125,7 @@ class QuestionRun:
         *,
         lr: float,
         heads: float = 5.0,
-        evaluate: Callable[[], Row] | None = None,
+        evaluate: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         """Train a network, unless its file is there; afterwards it has the weights of the file, and is on the GPU."""
         file, last = self.folder / f"{name}.safetensors", self.folder / f"{name}.ckpt"
@@ -166,9 +164,6 @@ class QuestionRun:
                 return dict(loaded)
         except (OSError, ValueError, EOFError) as fault:
             raise FormatError(f"{file} is damaged: {fault}", "remove it and resume again") from fault
-
-    def loader(self, batches: Dataset[Batch]) -> DataLoader[Batch]:
-        return make_loader(batches, self.workers)
 
     def _write(self, file: Path, text: str) -> None:
         with atomic_file(file) as partial:

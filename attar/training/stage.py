@@ -1,28 +1,96 @@
-"""One stage of a run: a network that is fitted step by step, checkpointed, and continued where it stopped."""
+"""One stage of a run: a network that is fitted step by step, checkpointed, and continued where it stopped.
+
+One process takes the steps, or several that torchrun started; the main one writes for all.
+"""
 
 import math
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from attar.errors import FormatError
 from attar.files import atomic_file
 from attar.progress import Progress, ignore_progress
 from attar.training.batches import Batch
-from attar.training.losses import Loss
-from attar.training.processes import ALONE, Processes
+from attar.training.teacher import Loss
 
 # Steps between checkpoints, and between lines of the log.
 CHECKPOINT_STEPS = 400
-# The seeds of steps of one run are below those of the next.
+# No two runs have the same seeds of steps.
 _SEEDS_PER_RUN = 1_000_003
+# The others wait while the main process labels or evaluates, which takes hours on large data.
+_LONGEST_WAIT = timedelta(days=7)
+# A row of a run's history.
 Row = dict[str, float | str]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """A process among all: its rank, their number, and its rank on its machine."""
+
+    rank: int = 0
+    count: int = 1
+    local_rank: int = 0
+
+    @classmethod
+    def started(cls) -> "Processes":
+        """As the variables of torchrun say."""
+        if not distributed.is_torchelastic_launched():
+            return cls()
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+        return cls(*(int(os.environ[name]) for name in names))
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes and prints for all."""
+        return self.rank == 0
+
+    def wait(self) -> None:
+        if self.count > 1:
+            distributed.barrier()
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean of a value over all processes."""
+        if self.count > 1:
+            value = value.clone()
+            distributed.all_reduce(value)
+        return value / self.count
+
+    def average_gradients(self, weights: Sequence[Tensor]) -> None:
+        """Average gradients over all processes; a weight that none of them used has none."""
+        if self.count == 1:
+            return
+        used = torch.tensor([float(weight.grad is not None) for weight in weights], device=weights[0].device)
+        distributed.all_reduce(used)
+        for weight, count in zip(weights, used.tolist(), strict=True):
+            if count:
+                weight.grad = self.mean(torch.zeros_like(weight) if weight.grad is None else weight.grad)
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        if self.count == 1:
+            yield
+            return
+        if torch.cuda.is_available():
+            torch.cuda.set_device(self.local_rank)
+        backend = "nccl" if torch.cuda.is_available() else "gloo"
+        distributed.init_process_group(backend, timeout=_LONGEST_WAIT)
+        try:
+            yield
+        finally:
+            distributed.destroy_process_group()
+
+
+ALONE = Processes()
 
 
 class Stage:
@@ -47,7 +115,7 @@ class Stage:
         accumulate: int = 1,
         device: torch.device | None = None,
         processes: Processes = ALONE,
-        evaluate: Callable[[], Row] | None = None,
+        evaluate: Callable[[], Mapping[str, float]] | None = None,
         progress: Progress = ignore_progress,
     ) -> None:
         self.name, self.module, self.loss, self.batches = name, module, loss, batches
@@ -115,7 +183,7 @@ class Stage:
         return row
 
     def _place(self, step: int, part: int) -> int:
-        """The place of a batch among those of all steps and processes."""
+        """The place of a batch among the batches of all steps and processes."""
         return step * self.accumulate + self.processes.rank * self.share + part
 
     def _loss(self, batch: Batch, part: int) -> Loss:

@@ -1,40 +1,83 @@
-"""The teacher: reads question and passage together, again for every question; its labels train the reader."""
+"""The teacher reads question and passage together, again for every question; its labels train the reader."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset
 
 from attar.nn.spans import SpanNetwork
-from attar.training.batches import SEP, Batch, padded
-from attar.training.labels import TeacherLabels
-from attar.training.losses import Loss
-from attar.training.question_set import QuestionSet
+from attar.training.batches import WIDTH, Array, Batch, QuestionSet, paired_batch, token_spans
 
+Golds = dict[int, NDArray[np.int32]]
+# A loss, and its parts for the log.
+Loss = tuple[Tensor, dict[str, Tensor]]
 # The weight of whether there is an answer, in the loss.
-PRESENT = 0.5
+_PRESENT = 0.5
 # The longest answer, in pieces: a clause.
 LONGEST_ANSWER = 32
+# How sure the teacher must be of a pseudo-label that the second teacher is trained on,
+TEACHER_FLOOR = 0.35
+# and of one that the student is trained on.
+STUDENT_FLOOR = 0.15
 
 
-def teacher_loss(teacher: SpanNetwork, batch: Batch) -> Loss:
-    """The mean loss of start and end, over all answers of a question, and of whether there is one."""
-    scores, present = teacher(batch["ids"], batch["mask"], batch["types"], batch["inside"])
-    logs = scores.log_softmax(-1)
-    spans = batch["spans"]
-    known = spans[..., 0] >= 0
-    at = spans.clamp(min=0)
-    starts, ends = logs[:, 0].gather(1, at[..., 0]), logs[:, 1].gather(1, at[..., 1])
-    # Adjacent errors of wrong labels are bounded by the probability of the whole span.
-    # Not -inf: the gradient of a log-sum without terms is NaN.
-    both = (starts + ends).masked_fill(~known, -1e4).logsumexp(1)
-    weights = batch["weights"] * known.any(1)
-    found = -(torch.where(known.any(1), both, 0.0) * weights).sum() / weights.sum().clamp(min=1)
-    absent = functional.binary_cross_entropy_with_logits(present, known.any(1).float())
-    return found + PRESENT * absent, {"found": found.detach(), "absent": absent.detach()}
+@dataclass(frozen=True)
+class TeacherLabels:
+    """What a teacher says about each question; -1 and no scores for questions that it was not asked.
+
+    The first and last piece of its best span, the probability of that span, and of there being an answer at all.
+    """
+
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    probability: NDArray[np.float32]
+    present: NDArray[np.float32]
+    scores: list[NDArray[np.float16] | None]  # [2, n] of starts and ends
+
+    @classmethod
+    def empty(cls, count: int) -> Self:
+        """No labels yet, for `count` questions."""
+        unknown = np.full((4, count), -1.0, np.float32)
+        first, last = unknown[:2].astype(np.int32)
+        return cls(first, last, unknown[2], unknown[3], [None] * count)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Few arrays, for a file."""
+        rows = [np.zeros((2, 0), np.float16) if scores is None else scores for scores in self.scores]
+        lengths = np.array([row.shape[1] for row in rows], np.int32)
+        arrays: dict[str, Any] = vars(self) | {"scores": np.concatenate(rows, 1), "lengths": lengths}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """The labels of a file."""
+        parts = np.split(arrays["scores"], np.cumsum(arrays["lengths"])[:-1], axis=1)
+        scores = [part if part.shape[1] else None for part in parts]
+        return cls(arrays["first"], arrays["last"], arrays["probability"], arrays["present"], scores)
+
+
+def pseudo_labels(questions: QuestionSet, labels: TeacherLabels, floor: float) -> Golds:
+    """Spans for unlabelled questions: the teacher is sure of them, and they overlap a marked span."""
+    golds: Golds = {}
+    for q, source in enumerate(questions.sources):
+        if source.labelled or labels.probability[q] < floor:
+            continue
+        at, first, last = questions.owners[q], labels.first[q], labels.last[q]
+        marked = token_spans(questions.texts[at], questions.passages[at].spans)
+        if len(marked) and bool(((marked[:, 0] <= last) & (marked[:, 1] >= first)).any()):
+            golds[q] = np.array([[first, last]], np.int32)
+    return golds
+
+
+def with_golds(questions: QuestionSet, golds: Golds) -> QuestionSet:
+    """The set with more answers known; the given one stays as it is."""
+    return replace(questions, golds=[golds.get(q, gold) for q, gold in enumerate(questions.golds)])
 
 
 class PairBatches(Dataset[Batch]):
@@ -60,7 +103,7 @@ class PairBatches(Dataset[Batch]):
             order = np.argsort(lengths + noise)
             batches: list[list[int]] = [[]]
             for at in order:
-                width = -(-int(lengths[at] + 1) // 32) * 32
+                width = -(-int(lengths[at] + 1) // WIDTH) * WIDTH
                 if (len(batches[-1]) + 1) * width > tokens:
                     batches.append([])
                 batches[-1].append(int(index[at]))
@@ -72,30 +115,31 @@ class PairBatches(Dataset[Batch]):
 
     def __getitem__(self, step: int) -> Batch:
         data, rows = self.data, self.steps[step]
-        questions = [data.questions[q] for q in rows]
         texts = [data.texts[data.owners[q]].ids for q in rows]
-        pairs = zip(questions, texts, strict=True)
-        ids, mask = padded([np.concatenate((question, text, [SEP])) for question, text in pairs])
-        offsets = torch.tensor([len(question) for question in questions])
-        lengths = torch.tensor([len(text) for text in texts])
-        places = torch.arange(ids.shape[1])
-        inside = (places >= offsets[:, None]) & (places < (offsets + lengths)[:, None])
-        types = (places < offsets[:, None]).long()
-        spans = torch.full((len(rows), 4, 2), -1)
-        for row, q in enumerate(rows):
-            golds = data.golds[q][:4]
-            if len(golds):
-                spans[row, : len(golds)] = torch.from_numpy(golds.astype(np.int64)) + offsets[row]
-        return {
-            "ids": ids,
-            "mask": mask,
-            "types": types,
-            "inside": inside,
-            "spans": spans,
-            "weights": torch.ones(len(rows)),
-            "offsets": offsets,
-            "questions": torch.tensor(rows),
-        }
+        batch = paired_batch([data.questions[q] for q in rows], texts, [data.golds[q] for q in rows])
+        return batch | {"questions": torch.tensor(rows)}
+
+
+def answer_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of the probability of any answer of each row, 0 if it has none, and whether it has one.
+
+    `scores` `[Q, 2, n]` are of starts and ends, `spans` `[Q, a, 2]` the answers, -1 after the last.
+    """
+    logs, at = scores.log_softmax(-1), spans.clamp(min=0)
+    known = spans[..., 0] >= 0
+    both = logs[:, 0].gather(1, at[..., 0]) + logs[:, 1].gather(1, at[..., 1])
+    # Not -inf: the gradient of a log-sum without terms is NaN.
+    total, has_answer = both.masked_fill(~known, -1e4).logsumexp(1), known.any(1)
+    return torch.where(has_answer, total, 0.0), has_answer
+
+
+def teacher_loss(teacher: SpanNetwork, batch: Batch) -> Loss:
+    """The mean loss of start and end, over all answers of a question, and of whether there is one."""
+    scores, present = teacher(batch["ids"], batch["mask"], batch["types"], batch["inside"])
+    answered, has_answer = answer_scores(scores, batch["spans"])
+    found = -answered.sum() / has_answer.sum().clamp(min=1)
+    absent = functional.binary_cross_entropy_with_logits(present, has_answer.float())
+    return found + _PRESENT * absent, {"found": found.detach(), "absent": absent.detach()}
 
 
 def best_spans(scores: Tensor, longest: int = LONGEST_ANSWER) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,12 +13,14 @@ reader. Without questions whose answers are unknown there is one teacher. A stag
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from attar.errors import FormatError, OptionError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
@@ -26,32 +28,44 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
+from attar.reader.confidence import Calibration
 from attar.reader.folders import POSITIONS, ReaderFolder
-from attar.reader.parts import ReaderParts, load_parts
+from attar.reader.parts import ReaderParts, load_parts, recalibrate
 from attar.reader.reader import Reader
 from attar.text.pieces import PieceTokenizer
-from attar.training.base import Base, check_special_pieces, load_base, load_mpnet
-from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
+from attar.training.batches import Array, Batch, QuestionBatches, QuestionsAlone, QuestionSet
+from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage, hold_out, read_passages, without_overlap
-from attar.training.finish import TrainedReader, calibrate_only, finish, keep_readout
-from attar.training.held_out import accuracy
-from attar.training.labels import (
-    TEACHER_FLOOR,
-    TeacherLabels,
-    pseudo_labels,
+from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
+from attar.training.options import QuestionOptions
+from attar.training.published import (
+    Base,
+    RelativeTransformer,
+    check_special_pieces,
+    load_base,
+    load_mpnet,
+)
+from attar.training.run import QuestionRun, Say, lock_folder, silent
+from attar.training.stage import Row, make_loader
+from attar.training.student import (
+    accuracy,
+    imitation_loss,
+    new_quick,
+    ridge_loss,
+    student_loss,
     student_set,
+)
+from attar.training.teacher import (
+    TEACHER_FLOOR,
+    Loss,
+    PairBatches,
+    TeacherLabels,
+    label,
+    pseudo_labels,
+    teacher_loss,
     with_golds,
 )
-from attar.training.look import look_accuracy, look_loss, look_set
-from attar.training.losses import Loss, imitation_loss, new_quick, ridge_loss, student_loss
-from attar.training.options import QuestionOptions
-from attar.training.question_set import QuestionSet
-from attar.training.relative import RelativeTransformer
-from attar.training.run import Module, QuestionRun, Say, lock_folder, silent
-from attar.training.sentences import SentenceBatches
-from attar.training.stage import Row
-from attar.training.swaps import with_swapped_questions
-from attar.training.teacher import PairBatches, label, teacher_loss
+from attar.training.variants import with_swapped_questions
 
 # Learning rates and epochs that were measured once.
 _READOUT_LR = 2e-3
@@ -59,6 +73,16 @@ _LOOK_LR = 1.6e-4
 _QUICK_EPOCHS = 3
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
+
+
+@dataclass(frozen=True)
+class TrainedReader:
+    """A reader's folder, the accuracy of its question encoders on held-out questions, and how it was trained."""
+
+    reader: str
+    held_out: dict[str, dict[str, float]] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    history: list[Row] = field(default_factory=list)
 
 
 def train_questions(
@@ -85,18 +109,62 @@ def train_questions(
         if run.processes.is_main:
             run.begin(resume=resume, replace=replace)
         run.processes.wait()
-        passages = _read_data(options)
+        passages = [passage for path in options.data for passage in read_passages(path)]
+        if options.exclude:
+            passages = without_overlap(passages, read_passages(options.exclude))
         if options.calibrate_only:
-            return calibrate_only(run, passages)
-        if not options.init:
-            return _train_new(run, passages)
-        return _teach_reader(run, passages) if options.teacher else _fine_tune(run, passages)
+            return _calibrate_only(run, passages)
+        if options.init and not options.teacher:
+            return _fine_tune(run, passages)
+        return _train_with_teacher(run, passages)
 
 
-def _read_data(options: QuestionOptions) -> list[Passage]:
-    """The passages of all files, but for those of the test set."""
-    passages = [passage for path in options.data for passage in read_passages(path)]
-    return without_overlap(passages, read_passages(options.exclude)) if options.exclude else passages
+def _train_with_teacher(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
+    """A new reader from a published encoder, or one that is trained on; each is taught by a teacher."""
+    options = run.options
+    saved = _saved_parts(options) if options.init else None
+    base = load_base(options.base) if saved is None else Base(saved.options.encoder, {}, saved.tokenizer.data)
+    training, held = _split(run, passages, PieceTokenizer(base.tokenizer))
+    labels = _teach(run, base, training)
+    network = run.module(lambda: _new_network(options, base)) if saved is None else saved.network()
+    look = run.module(lambda: _new_look(options, network.encoder))
+    _fit_second_look(run, look, training, held, labels)
+
+    data, weights = student_set(training, labels)
+    encoder = network.encoder
+    kept: list[nn.Module] = [encoder.words]  # the second look has the same
+    if saved is not None:  # the layers that documents are ranked by stay as well
+        kept += [encoder.positions, encoder.types, encoder.norm]
+        kept += encoder.layers.layers[: Reader.signature_layers]
+    for module in kept:
+        module.requires_grad_(requires_grad=False)
+    _fit_student(run, network, data, held, weights)
+    if saved is not None:
+        quick = saved.quick()
+    else:
+        quick = run.module(lambda: new_quick(network, options.quick_layers)) if options.quick_layers else None
+    _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
+    return _finish(run, network, quick, base.tokenizer, held, saved, look)
+
+
+def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
+    """A reader trained on with known answers only, without a teacher."""
+    saved = _saved_parts(run.options)
+    training, held = _split(run, passages, saved.tokenizer)
+    if run.options.values:
+        return _add_readout(run, saved, training)
+    training.keep_questions(training.absent.union(training.labelled()))
+    network, quick = saved.network(), saved.quick()
+    _fit_student(run, network, training, held, None)
+    questions = [training.questions[q] for q in training.labelled()]
+    _fit_quick(run, network, quick, training, questions)
+    return _finish(run, network, quick, saved.tokenizer.data, held, saved)
+
+
+def _saved_parts(options: QuestionOptions) -> ReaderParts:
+    saved = load_parts(ReaderFolder.open(options.init))
+    check_special_pieces(saved.tokenizer, options.init)
+    return saved
 
 
 def _split(
@@ -112,72 +180,6 @@ def _split(
     counts = f"{len(training.passages):,} passages, {len(training.questions):,} questions"
     run.say(f"{counts}; held out: {len(held.passages):,} and {len(held.questions):,}")
     return training, held
-
-
-def _train_new(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
-    """A new reader from a published encoder, taught by a teacher from the same encoder, or from a larger one."""
-    options = run.options
-    base = load_base(options.base)
-    training, held = _split(run, passages, PieceTokenizer(base.tokenizer))
-    labels = _teach(run, base, training)
-    short = base.with_fewer_positions(POSITIONS)
-
-    def started(module: Module) -> Module:
-        module.get_submodule("encoder").load_state_dict(short.weights)
-        return module
-
-    sizes = PhraseOptions(options.size, options.word_size, values=options.values, encoder=short.shape)
-    network = run.module(lambda: started(PhraseNetwork(sizes)))
-    look = run.module(lambda: _new_look(options, network.encoder))
-    _fit_second_look(run, look, training, held, labels)
-    data, weights = student_set(training, labels)
-    network.encoder.words.requires_grad_(requires_grad=False)  # the second look has the same
-    _fit_student(run, network, data, held, weights)
-    quick = None
-    if options.quick_layers:
-        quick = run.module(lambda: new_quick(network, options.quick_layers))
-        _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
-    return finish(run, network, quick, base.tokenizer, held, look=look)
-
-
-def _teach_reader(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
-    """A reader trained on by a teacher.
-
-    Its word vectors stay, and its second look has the same; the layers that documents are ranked by stay as well.
-    """
-    saved = load_parts(ReaderFolder.open(run.options.init))
-    check_special_pieces(saved.tokenizer, run.options.init)
-    network, quick = saved.network(), saved.quick()
-    training, held = _split(run, passages, saved.tokenizer)
-    labels = _teach(run, Base(network.encoder.shape, {}, saved.tokenizer.data), training)
-
-    look = run.module(lambda: _new_look(run.options, network.encoder))
-    _fit_second_look(run, look, training, held, labels)
-    data, weights = student_set(training, labels)
-    encoder = network.encoder
-    embeddings = encoder.words, encoder.positions, encoder.types, encoder.norm
-    for kept in (*embeddings, *encoder.layers.layers[: Reader.signature_layers]):
-        kept.requires_grad_(requires_grad=False)
-    _fit_student(run, network, data, held, weights)
-    if quick is not None:
-        _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
-    return finish(run, network, quick, saved.tokenizer.data, held, saved, look)
-
-
-def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
-    """A reader trained on with known answers only, without a teacher."""
-    saved = load_parts(ReaderFolder.open(run.options.init))
-    check_special_pieces(saved.tokenizer, run.options.init)
-    training, held = _split(run, passages, saved.tokenizer)
-    if run.options.values:
-        return _add_readout(run, saved, training)
-    training.keep_questions(training.absent.union(training.labelled()))
-    network, quick = saved.network(), saved.quick()
-    _fit_student(run, network, training, held, None)
-    if quick is not None:
-        questions = [training.questions[q] for q in training.labelled()]
-        _fit_quick(run, network, quick, training, questions)
-    return finish(run, network, quick, saved.tokenizer.data, held, saved)
 
 
 def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) -> TrainedReader:
@@ -211,7 +213,10 @@ def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) ->
         return ridge_loss(network, batch, texts, questions, prior), {}
 
     run.fit("readout", ridge.requires_grad_(), loss, batches, lr=_READOUT_LR, heads=1.0)
-    return keep_readout(run, network, saved)
+    if run.processes.is_main:
+        about = saved.config.about | {"readout": options.described()}
+        saved.with_networks(network.to("cpu"), saved.quick(), about).save(options.folder)
+    return TrainedReader(str(options.folder), history=run.history)
 
 
 @dataclass(frozen=True)
@@ -219,7 +224,7 @@ class _Teaching:
     """How a teacher is trained, as was measured once: more for a small network."""
 
     lr: float
-    heads: float  # their learning rate, times that of the encoder
+    heads: float  # their learning rate, as a multiple of the encoder's
     first_epochs: int
     epochs: int
 
@@ -231,10 +236,10 @@ _SMALL = _Teaching(1.5e-4, 5.0, 2, 3)
 def _teach(run: QuestionRun, base: Base, training: QuestionSet) -> TeacherLabels:
     """What the teacher says about all questions.
 
-    It is first trained on known answers alone, and finds those of other questions where it agrees with a marked span.
-    Then it learns from all of these, and from questions without an answer of both kinds: those of the files, and known
-    ones with a word changed. With one kind alone it would learn its style: of 103,976 back-translated questions a
-    first teacher that had seen only such ones without an answer found 15,196 answered, without them 76,136.
+    It is first trained on known answers alone, and finds answers to other questions where it agrees with a marked span.
+    Then it learns from all of these, and from two kinds of questions without an answer: from the files, and known
+    questions with a word changed. From one kind alone it would learn its style: of 103,976 back-translated questions,
+    a first teacher whose unanswerable questions were all back-translated found 15,196 answered, without them 76,136.
     """
     large = run.options.teacher
     encoder = load_mpnet(large, base.tokenizer) if large else base
@@ -289,12 +294,20 @@ def _label(
 ) -> TeacherLabels:
     """What a teacher says about questions, from the run's folder if it is there."""
 
-    def make() -> dict[str, NDArray[np.generic]]:
+    def make() -> dict[str, Array]:
         tokens = run.options.batch_tokens * 5
         pairs = PairBatches(data, chosen, tokens=tokens, epochs=1, seed=0, shuffle=False)
-        return label(teacher.to(run.device), data, run.loader(pairs), run.device).to_arrays()
+        return label(teacher.to(run.device), data, make_loader(pairs, run.workers), run.device).to_arrays()
 
     return TeacherLabels.from_arrays(run.arrays(name, make))
+
+
+def _new_network(options: QuestionOptions, base: Base) -> PhraseNetwork:
+    short = base.with_fewer_positions(POSITIONS)
+    sizes = PhraseOptions(options.size, options.word_size, values=options.values, encoder=short.shape)
+    network = PhraseNetwork(sizes)
+    network.encoder.load_state_dict(short.weights)
+    return network
 
 
 def _new_look(options: QuestionOptions, encoder: Transformer) -> SpanNetwork:
@@ -320,14 +333,8 @@ def _fit_second_look(
         SentenceBatches, data, labels, weights, tokens=options.part_tokens * 2, epochs=options.look_epochs,
         seed=options.seed,
     )  # fmt: skip
-
-    def evaluate() -> Row:
-        return {**look_accuracy(network, held, run.device)}
-
-    loss = partial(look_loss, network)
-    run.fit(
-        "second-look", network, loss, batches, lr=_LOOK_LR, evaluate=evaluate if held.labelled() else None
-    )
+    measure = partial(look_accuracy, network, held, run.device)
+    run.fit("second-look", network, partial(look_loss, network), batches, lr=_LOOK_LR, evaluate=measure)
 
 
 def _fit_student(
@@ -342,37 +349,83 @@ def _fit_student(
     batches = partial(
         QuestionBatches, data, tokens=options.part_tokens, epochs=options.epochs, seed=options.seed, weights=weights
     )  # fmt: skip
-
-    def evaluate() -> Row:
-        return {**accuracy(network, held, options.density, run.device)}
-
-    def loss(batch: Batch) -> Loss:
-        return student_loss(network, batch, distillation=options.distillation)
-
-    run.fit("student", network, loss, batches, lr=options.lr, evaluate=evaluate if held.labelled() else None)
+    loss = partial(student_loss, network, distillation=options.distillation)
+    measure = partial(accuracy, network, held, options.density, run.device)
+    run.fit("student", network, loss, batches, lr=options.lr, evaluate=measure)
 
 
 def _fit_quick(
     run: QuestionRun,
     network: PhraseNetwork,
-    quick: QuickQuestions,
+    quick: QuickQuestions | None,
     data: QuestionSet,
     questions: Sequence[NDArray[np.int32]],
 ) -> None:
-    """First aim at the large encoder's vectors, then at the answers."""
+    """Train the quick question encoder, if there is one: first for the large one's vectors, then for answers."""
+    if quick is None:
+        return
     options = run.options
     network.to(run.device).eval().requires_grad_(requires_grad=False)
     size = max(1, _IMITATED // options.accumulate)
     alone = partial(QuestionsAlone, questions, size=size, epochs=options.epochs, seed=options.seed)
-
-    def imitate(batch: Batch) -> Loss:
-        return imitation_loss(network, batch, quick)
-
-    def answer(batch: Batch) -> Loss:
-        return student_loss(network, batch, quick)
-
-    run.fit("imitation", quick, imitate, alone, lr=options.lr * 2, heads=1.0)
     batches = partial(
         QuestionBatches, data, tokens=options.part_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
     )
+    imitate, answer = (partial(loss, network, quick=quick) for loss in (imitation_loss, student_loss))
+    run.fit("imitation", quick, imitate, alone, lr=options.lr * 2, heads=1.0)
     run.fit("quick", quick, answer, batches, lr=options.lr, heads=1.0)
+
+
+def _finish(
+    run: QuestionRun,
+    network: PhraseNetwork,
+    quick: QuickQuestions | None,
+    tokenizer: bytes,
+    held: QuestionSet,
+    before: ReaderParts | None = None,
+    look: SpanNetwork | None = None,
+) -> TrainedReader:
+    """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
+    options, folder = run.options, run.options.folder
+    if not run.processes.is_main:
+        return TrainedReader(str(folder))
+    density = options.density if before is None else before.config.network.density
+    held_out = {}
+    if held.labelled():
+        held_out["large"] = accuracy(network.to(run.device), held, density, run.device)
+        if quick is not None:
+            held_out["quick"] = accuracy(network, held, density, run.device, quick.to(run.device))
+    about: dict[str, Any] = {"training": options.described(), "held_out": held_out}
+    network, quick = network.to("cpu"), None if quick is None else quick.to("cpu")
+    if before is None:
+        parts = ReaderParts.of(network, quick, tokenizer, about, density=density, distinct=True)
+    else:
+        parts = before.with_networks(network, quick, about | {"before": before.config.about})
+    if look is not None:
+        parts = parts.with_second_look(look.to("cpu"))
+    parts.save(folder)
+    run.say("calibration")
+    asked = with_swapped_questions(held.passages)
+    calibration = calibrate(Reader(parts), asked, run.progress)
+    if calibration is not None:
+        parts = parts.recalibrated(calibration, {})
+    if look is not None:
+        parts = parts.with_look_calibration(calibrate_look(Reader(parts), asked, run.progress))
+    parts.save(folder)
+    run.say(f"{folder}: held-out accuracy {held_out}")
+    return TrainedReader(str(folder), held_out, parts.config.network.calibration, run.history)
+
+
+def _calibrate_only(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
+    """Write a reader again with a calibration by the questions of the files; nothing is trained."""
+    options, source = run.options, ReaderFolder.open(run.options.init)
+    if not run.processes.is_main:
+        return TrainedReader(str(options.folder))
+    reader, passages = Reader.of(source), with_swapped_questions(passages)
+    calibration = calibrate(reader, passages, run.progress)
+    if calibration is None:
+        expected = f"at least {FEWEST} questions with an answer, and some without"
+        raise FormatError.expected(", ".join(options.data), expected, "fewer")
+    look = None if reader.second_look is None else calibrate_look(reader, passages, run.progress)
+    recalibrate(source, options.folder, calibration, {"calibration": options.described()}, look)
+    return TrainedReader(str(options.folder), calibration=calibration)

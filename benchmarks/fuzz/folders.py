@@ -12,8 +12,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from attar.reader.folders import NetworkConfig
+from attar.reader.parts import fingerprint_of
 from attar.reader.reader import Reader
-from attar.reader.weights import fingerprint_of
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
 from attar.store.store import Store

@@ -13,7 +13,7 @@ from attar.reader.folders import FORMAT, NetworkConfig, ReaderConfig
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from attar.text.pieces import PieceTokenizer
-from attar.training.base import load_base
+from attar.training.published import load_base
 
 # The word pieces `[n]` of a text, and their states `[n, d]`.
 Tokens = tuple[NDArray[np.int64], NDArray[np.float32]]

@@ -38,7 +38,7 @@ def in_float(monkeypatch):
     """Questions are encoded by the network, as a bank does it, and not in int8."""
 
     def encode(self, ids, mask):
-        parts = self._encoder.parts
+        parts = self._parts
         with torch.inference_mode():
             given = torch.from_numpy(ids), torch.from_numpy(mask)
             encoded = parts.network().encode_questions(*given, parts.quick())

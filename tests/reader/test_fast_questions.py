@@ -8,21 +8,17 @@ import pytest
 import torch
 
 from attar.library.library import Library
-from attar.reader.fast_questions import FastEncoder, FastQuestions
+from attar.reader.fast_questions import FastQuestions
 from attar.reader.fast_spans import gelu
+from attar.reader.questions import padded
 
 pytestmark = pytest.mark.slow
 
 QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
 
 
-def padded(parts, questions):
-    ids = [pieces[:256] for pieces in parts.tokenizer.read_questions(questions)]
-    lengths = np.array([len(pieces) for pieces in ids])
-    mask = np.arange(lengths.max()) < lengths[:, None]
-    values = np.zeros(mask.shape, np.int64)
-    values[mask] = np.concatenate(ids)
-    return values, mask
+def batch_of(parts, questions):
+    return padded([pieces[:256] for pieces in parts.tokenizer.read_questions(questions)])
 
 
 def cosine(found, expected):
@@ -37,14 +33,12 @@ def cosine(found, expected):
 def test_it_agrees_with_the_network(kind, quick, reader, default):
     parts = (reader if kind == "random weights" else default).parts
     for questions in (QUESTIONS, QUESTIONS[:1]):
-        ids, mask = padded(parts, questions)
+        ids, mask = batch_of(parts, questions)
         with torch.inference_mode():
             plain = parts.network().encode_questions(
                 torch.from_numpy(ids), torch.from_numpy(mask), parts.quick() if quick else None
             )
-        fast = FastQuestions(FastEncoder(parts), parts.config.network.quick if quick else None).encode(
-            ids, mask
-        )
+        fast = FastQuestions(parts, quick=quick).encode(ids, mask)
         for expected, found in zip(plain[:3], fast, strict=True):
             assert found.dtype == np.float32
             assert cosine(found, expected.numpy()) > 0.99
@@ -52,9 +46,7 @@ def test_it_agrees_with_the_network(kind, quick, reader, default):
 
 def test_it_has_the_same_numbers_with_and_without_torch(default, monkeypatch):
     def encode():
-        return FastQuestions(FastEncoder(default.parts), default.parts.config.network.quick).encode(
-            *padded(default.parts, QUESTIONS)
-        )
+        return FastQuestions(default.parts, quick=True).encode(*batch_of(default.parts, QUESTIONS))
 
     with_torch = encode()
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -1,5 +1,4 @@
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 from attar.reader.fast_spans import FastSpans, Pieces
+from attar.reader.parts import to_int8
 
 SHAPE = TransformerShape(vocabulary=60, size=24, layers=2, heads=4, feedforward=48, positions=40)
 SEPARATOR = 2
@@ -35,23 +35,11 @@ def network() -> SpanNetwork:
     return network
 
 
-def int8_weights(network: SpanNetwork) -> dict[str, NDArray[Any]]:
-    weights: dict[str, NDArray[Any]] = {}
-    for part, value in network.state_dict().items():
-        name = f"look.{part}"
-        if value.ndim == 2 and len(value) > 8:
-            scales = value.abs().amax(1) / 127
-            weights[name] = (value / scales[:, None]).round().to(torch.int8).numpy()
-            weights[f"{name}.scale"] = scales.numpy()
-        else:
-            weights[name] = value.half().numpy()
-    return weights
-
-
 @pytest.fixture(scope="module")
 def fast(network: SpanNetwork) -> FastSpans:
     words = network.encoder.words.weight.detach().numpy()
-    return FastSpans(int8_weights(network), lambda ids: words[ids], heads=SHAPE.heads, separator=SEPARATOR)
+    weights = to_int8({f"look.{name}": value for name, value in network.state_dict().items()})
+    return FastSpans(weights, lambda ids: words[ids], heads=SHAPE.heads, separator=SEPARATOR)
 
 
 def expected(network: SpanNetwork, pieces: Pieces) -> tuple[NDArray[np.float32], float]:

@@ -13,9 +13,8 @@ from attar.errors import FormatError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.reader.confidence import FEATURES, Calibration
 from attar.reader.folders import SHIPPED, NetworkConfig, ReaderFolder
-from attar.reader.parts import fingerprint_of, recalibrate
+from attar.reader.parts import fingerprint_of, recalibrate, weight_shapes
 from attar.reader.reader import Reader
-from attar.reader.weights import weight_shapes
 from benchmarks.tiny_reader import tiny_parts, tiny_tokenizer
 
 FILES = ["config.json", "tokenizer.json", "weights.safetensors"]

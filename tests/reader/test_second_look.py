@@ -9,8 +9,8 @@ import torch
 from attar.errors import FormatError, OptionError
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
-from attar.reader.confidence import LOOK_FEATURES, LookCalibration
-from attar.reader.look_answers import look_features, rank_looked
+from attar.reader.answers import look_features, rank_looked
+from attar.reader.confidence import LOOK_FEATURES, Calibration
 from attar.reader.reader import Reader
 from attar.reader.second_look import FoundSentence, FoundSpan, Look, best_span
 from attar.results import Answer
@@ -137,7 +137,7 @@ class TestRanking:
 
     def calibration(self, right=2.0, absent=-2.0, threshold=0.5):
         rest = (0.0,) * (len(LOOK_FEATURES) - 1)
-        return LookCalibration((right, *rest), (absent, *rest), threshold)
+        return Calibration((right, *rest), (absent, *rest), threshold)
 
     def test_the_best_span_of_each_sentence_is_an_answer(self):
         look = Look([self.FIRST, self.SECOND], 3.0)

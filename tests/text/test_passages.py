@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.text.passages import passage_around, passages_around
+from attar.text.sentences import passage_around, passages_around
 
 SHORT = "A heading\n\nAnn came to Bath. Bob left.\n\nThe end came soon."
 
@@ -15,31 +15,24 @@ def around(text, sentence, longest):
     return text[begin:stop]
 
 
-def test_a_short_text_is_one_passage():
-    assert around(f"\n{SHORT}\n", "Bob left.", 200) == SHORT
+ITEMS = [f"Item {number}: {number} pounds" for number in range(20)]
+NUMBERED = "One is first. Two comes next. Three is here. Four follows it. Five is last."
 
 
-def test_paragraphs_that_do_not_fit_are_left_out_whole():
-    assert around(SHORT, "Bob left.", 35) == "Ann came to Bath. Bob left."
-
-
-def test_a_long_paragraph_is_cut_between_sentences():
-    text = "One is first. Two comes next. Three is here. Four follows it. Five is last."
-    assert around(text, "Three is here.", 50) == "Two comes next. Three is here. Four follows it."
-
-
-def test_lines_without_full_stops_are_cut_between_lines():
-    text = "\n".join(f"Item {number}: {number} pounds" for number in range(20))
-    assert around(text, "Item 9: 9 pounds", 60).splitlines() == [
-        "Item 8: 8 pounds",
-        "Item 9: 9 pounds",
-        "Item 10: 10 pounds",
-    ]
-
-
-@pytest.mark.parametrize("longest", [0, 5])
-def test_a_sentence_that_is_longer_than_allowed_is_whole_and_alone(longest):
-    assert around(SHORT, "Ann came to Bath.", longest) == "Ann came to Bath."
+@pytest.mark.parametrize(
+    ("text", "sentence", "longest", "expected"),
+    [
+        (f"\n{SHORT}\n", "Bob left.", 200, SHORT),
+        (SHORT, "Bob left.", 35, "Ann came to Bath. Bob left."),
+        (NUMBERED, "Three is here.", 50, "Two comes next. Three is here. Four follows it."),
+        ("\n".join(ITEMS), ITEMS[9], 60, "\n".join(ITEMS[8:11])),
+        (SHORT, "Ann came to Bath.", 5, "Ann came to Bath."),
+        (SHORT, "Ann came to Bath.", 0, "Ann came to Bath."),
+    ],
+    ids=["short text", "whole paragraphs", "between sentences", "between lines", "long sentence", "no room"],
+)
+def test_a_passage_is_as_many_whole_parts_as_fit(text, sentence, longest, expected):
+    assert around(text, sentence, longest) == expected
 
 
 @given(st.text(" .\nab", max_size=80), st.integers(0, 80), st.integers(0, 80), st.integers(0, 60))

@@ -1,29 +1,19 @@
 """Word pieces with their places; sentences as places of the text."""
 
 import json
-import string
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from attar.errors import FormatError
 from attar.text.kinds import coarse_kind
 from attar.text.pieces import PieceTokenizer
 from attar.text.sentences import iterate_sentences, sentence_spans
+from benchmarks.tiny_reader import tiny_tokenizer
 
-
-def tokenizer_of(*pieces: str) -> PieceTokenizer:
-    vocabulary = {piece: at for at, piece in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", *pieces))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return PieceTokenizer(tokenizer.to_str().encode())
-
-
-PIECES = tokenizer_of(*string.ascii_lowercase, *(f"##{each}" for each in string.ascii_lowercase), ".", "ann")
+PIECES = PieceTokenizer(tiny_tokenizer())
 
 
 class TestPieces:
@@ -103,25 +93,14 @@ class TestSentences:
         assert all(a <= start < end for a, (start, end) in zip(ends, spans, strict=False))
         assert "".join(text.split()) == "".join("".join(text[a:b].split()) for a, b in spans)
 
-    def test_a_sentence_without_end_is_cut_at_256_words(self):
-        text = "a " * 600
-        assert [len(text[start:end].split()) for start, end in sentence_spans(text)] == [256, 256, 88]
-
 
 @pytest.mark.parametrize(
     ("phrase", "kind"),
     [
-        ("Ann Lee", "name"),
         ("the Bank of England", "name"),
-        ("4 May 1999", "date"),
-        ("Monday", "date"),
         ("half past ten o'clock", "number"),
-        ("10 p.m.", "time"),
-        ("£20", "money"),
-        ("twelve", "number"),
         ("nineteen hours", "number"),
         ("the canteen", "phrase"),
-        ("a red hat", "phrase"),
         ("may", "phrase"),
         ("", "phrase"),
         ("🙂", "phrase"),

@@ -20,6 +20,9 @@ THINGS = ("a red boat", "an old clock", "two horses", "a small farm", "the mill"
 WORDS = ("bought", "buy", "in", "who", "where", "what", "did", "the", "of", "it", "there", ".", "?", ",")
 SIZE, LAYERS, HEADS = 16, 1, 2
 
+# Of a tiny run.
+SIZES: dict[str, Any] = {"size": 8, "word_size": 8, "quick_layers": 1, "look_epochs": 1}
+SIZES |= {"epochs": 2, "batch_tokens": 600, "lr": 1e-3}
 MakeOptions = Callable[..., QuestionOptions]
 
 
@@ -133,15 +136,7 @@ def options(data: tuple[Path, Path], base: Path, tmp_path: Path) -> MakeOptions:
     """Options of a tiny run in the test's folder."""
 
     def make(out: str = "reader", **changed: Any) -> QuestionOptions:
-        given: dict[str, Any] = {"data": data, "out": str(tmp_path / out), "base": str(base), "size": 8}
-        given |= {
-            "word_size": 8,
-            "quick_layers": 1,
-            "look_epochs": 1,
-            "epochs": 2,
-            "batch_tokens": 600,
-            "lr": 1e-3,
-        }
-        return QuestionOptions(**given | changed)
+        given = {"data": data, "out": str(tmp_path / out), "base": str(base)} | SIZES | changed
+        return QuestionOptions(**given)
 
     return make

@@ -10,6 +10,7 @@ from attar.errors import FormatError
 from attar.results import Answer
 from attar.training.data import Passage, PassageQuestion
 from attar.training.evaluation import evaluate_reader, group_documents, question_table, to_given
+from attar.training.metrics import Given
 
 TOWNS = ("Leeds", "Dover", "Bath")
 
@@ -91,26 +92,19 @@ def test_a_reader_is_asked_its_own_questions_and_those_of_other_articles() -> No
     assert row.alone is not None
 
 
-class TestWhatAReaderSays:
-    text = "Ann lives in Leeds. Bob lives in Bath. Bob left."
-
-    def test_is_the_first_answer_with_its_sentence(self) -> None:
-        given = to_given([Answer("Bath", 0.7, "name", None, 33, 37), Answer("", 0.2, "none")], self.text)
-        assert (given.text, given.quote, given.refused) == ("Bath", "Bob lives in Bath.", False)
-        assert (given.probability, given.confidence) == (0.7, 0.8)
-
-    def test_not_in_the_text_counts_as_refused(self) -> None:
-        given = to_given([Answer("", 0.6, "none"), Answer("Bath", 0.3, "name", "A quote.")], self.text)
-        assert (given.text, given.quote, given.refused) == ("Bath", "A quote.", True)
-        assert (given.probability, given.confidence) == (0.6, 0.4)
-
-    def test_without_a_place_is_found_by_its_words(self) -> None:
-        given = to_given([Answer("Bob", 0.6, "name")], self.text)
-        assert (given.quote, given.refused, given.confidence) == ("Bob lives in Bath.", False, 0.6)
-        assert to_given([Answer("Zoe", 0.6, "name")], self.text).quote == ""
-
-    def test_without_answers_counts_as_refused(self) -> None:
-        assert to_given([], self.text).refused
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ([Answer("Bath", 0.7, "name", "A quote."), Answer("", 0.2, "none")], ("Bath", "A quote.", False, 0.7, 0.8)),
+        ([Answer("", 0.6, "none"), Answer("Bath", 0.3, "name", "A quote.")], ("Bath", "A quote.", True, 0.6, 0.4)),
+        ([], ("", "", True, None, 0.0)),
+    ],
+    ids=["an answer", "not in the text", "nothing"],
+)  # fmt: skip
+def test_a_reader_says_its_first_answer_and_its_best_phrase(
+    answers: list[Answer], said: tuple[Any, ...]
+) -> None:
+    assert to_given(answers) == Given(*said)
 
 
 def test_a_row_of_the_table_has_a_cell_per_measure() -> None:

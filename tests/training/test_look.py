@@ -9,12 +9,10 @@ from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training import look
-from attar.training.batches import SEP
+from attar.training.batches import SEP, QuestionSet
 from attar.training.data import Passage, PassageQuestion
-from attar.training.labels import TeacherLabels
-from attar.training.look import look_accuracy, look_loss, look_set
-from attar.training.question_set import QuestionSet
-from attar.training.sentences import SentenceBatches, SentenceChooser
+from attar.training.look import SentenceBatches, SentenceChooser, look_accuracy, look_loss, look_set
+from attar.training.teacher import TeacherLabels
 
 TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover. Clara bought two horses in York."
 ANSWERED = PassageQuestion("What did Bob buy?", ((43, 51),))

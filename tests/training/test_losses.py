@@ -9,12 +9,17 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions, TransformerShape
 from attar.text.pieces import PieceTokenizer
-from attar.training.batches import Batch, QuestionBatches, QuestionsAlone
+from attar.training.batches import Batch, QuestionBatches, QuestionsAlone, QuestionSet, token_spans
 from attar.training.data import Passage, PassageQuestion
-from attar.training.labels import TeacherLabels, pseudo_labels, student_set
-from attar.training.losses import imitation_loss, student_loss
-from attar.training.question_set import QuestionSet, token_spans
-from attar.training.teacher import LONGEST_ANSWER, PairBatches, best_spans, teacher_loss
+from attar.training.student import imitation_loss, student_loss, student_set
+from attar.training.teacher import (
+    LONGEST_ANSWER,
+    PairBatches,
+    TeacherLabels,
+    best_spans,
+    pseudo_labels,
+    teacher_loss,
+)
 
 TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover."
 

@@ -14,10 +14,11 @@ from attar.errors import OptionError
 from attar.reader.reader import Reader
 from attar.training import run, stage
 from attar.training.options import QuestionOptions
-from attar.training.processes import Processes
+from attar.training.stage import Processes
 from attar.training.train import train_questions
 
 from .conftest import MakeOptions
+from .test_train import STAGES
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -85,18 +86,7 @@ def weights(folder: Path) -> dict[str, Any]:
 def test_two_processes_take_the_steps_of_one(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, shared = options("alone", accumulate=2), options("shared", accumulate=2)
     one, two = run_here(alone, monkeypatch), run_in_processes(shared, *TORCHRUN)
-    assert (
-        set(one)
-        == set(two)
-        == {
-            "first-teacher",
-            "teacher",
-            "second-look",
-            "student",
-            "imitation",
-            "quick",
-        }
-    )
+    assert set(one) == set(two) == set(STAGES)
     torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
     # Adam divides by the size of gradients, which makes more of rounding.
     torch.testing.assert_close(weights(alone.folder), weights(shared.folder), rtol=0, atol=5e-3)

@@ -15,15 +15,17 @@ from attar.progress import Progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training import stage
-from attar.training.base import load_base
 from attar.training.options import QuestionOptions
+from attar.training.published import load_base
 from attar.training.run import lock_folder
 from attar.training.train import train_questions
 
-from .conftest import MakeOptions, made_up, write_lines
+from .conftest import SIZES, MakeOptions, made_up, write_lines
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
+# A run that learns something.
+LONGER: dict[str, Any] = {"epochs": 6, "batch_tokens": 900, "lr": 3e-3}
 STAGES = ("first-teacher", "teacher", "second-look", "student", "imitation", "quick")
 
 
@@ -81,18 +83,9 @@ def test_an_interrupted_run_is_resumed_as_if_it_had_not_stopped(options: MakeOpt
 def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], base: Path) -> Path:
     """The folder of a small reader, of labelled questions alone."""
     folder = tmp_path_factory.mktemp("run") / "reader"
-    sizes = {
-        "size": 8,
-        "word_size": 8,
-        "quick_layers": 1,
-        "look_epochs": 1,
-        "epochs": 6,
-        "batch_tokens": 900,
-        "lr": 3e-3,
-    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "CHECKPOINT_STEPS", 4)
-        train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), **sizes))
+        train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), **SIZES | LONGER))
     return folder
 
 
@@ -128,20 +121,14 @@ def test_a_finished_reader_is_kept_unless_it_is_replaced(
     with pytest.raises(OptionError, match="has a reader already; add --resume or --replace"):
         train_questions(options(data=data[:1], out=str(reader)))
     with pytest.raises(OptionError, match="options to resume with: expected size 8, got 9"):
-        train_questions(
-            options(
-                data=data[:1], out=str(reader), size=9, epochs=6, look_epochs=1, batch_tokens=900, lr=3e-3
-            ),
-            resume=True,
-        )
+        train_questions(options(data=data[:1], out=str(reader), size=9, **LONGER), resume=True)
     assert (reader / "config.json").read_bytes() == before
 
 
 def test_other_data_cannot_be_resumed_with(reader: Path, options: MakeOptions, tmp_path: Path) -> None:
     other = write_lines(tmp_path / "labelled.jsonl", made_up(7, 24))
-    same = {"epochs": 6, "batch_tokens": 900, "lr": 3e-3, "look_epochs": 1, "out": str(reader)}
     with pytest.raises(OptionError, match=r"labelled\.jsonl is another file than in the earlier run"):
-        train_questions(options(data=(other,), **same), resume=True)
+        train_questions(options(data=(other,), out=str(reader), **LONGER), resume=True)
 
 
 def test_a_folder_in_use_is_refused(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,34 +185,6 @@ class TestReadout:
 
         with pytest.raises(OptionError, match="got a reader that has one of size 8"):
             train_questions(replace(given, init=str(tmp_path / "wider"), out=str(tmp_path / "again")))
-
-
-class TestBase:
-    def test_has_the_shape_of_its_config(self, base: Path) -> None:
-        shape = load_base(base).shape
-        assert (shape.size, shape.layers, shape.heads) == (16, 1, 2)
-
-    def test_word_vectors_may_be_int8(self, base: Path, tmp_path: Path) -> None:
-        weights = safetensors.torch.load_file(base / "model.safetensors")
-        words = weights["embeddings.word_embeddings.weight"]
-        scale = words.abs().amax(1) / 127
-        weights["embeddings.word_embeddings.weight"] = (words / scale[:, None]).round().to(torch.int8)
-        weights["embeddings.word_embeddings.scale"] = scale
-        for name in ("tokenizer.json", "config.json"):
-            (tmp_path / name).write_bytes((base / name).read_bytes())
-        safetensors.torch.save_file(weights, tmp_path / "model.safetensors")
-        torch.testing.assert_close(load_base(tmp_path).weights["words.weight"], words, atol=2e-3, rtol=0)
-
-    def test_a_folder_without_weights_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(FormatError, match="No such file"):
-            load_base(tmp_path)
-
-    def test_other_weights_are_refused(self, base: Path, tmp_path: Path) -> None:
-        for name in ("tokenizer.json", "config.json"):
-            (tmp_path / name).write_bytes((base / name).read_bytes())
-        safetensors.torch.save_file({"x": torch.zeros(2)}, tmp_path / "model.safetensors")
-        with pytest.raises(FormatError, match="BERT-like"):
-            load_base(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
-"""The losses of a phrase network and of its quick question encoder."""
+"""The student, the network of a reader, and its quick question encoder: what they learn, losses and accuracy."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attar.nn.phrases import (
@@ -15,17 +19,45 @@ from attar.nn.phrases import (
     valid_spans,
 )
 from attar.options import LONGEST
-from attar.training.batches import Batch
+from attar.training.batches import Batch, QuestionSet, padded, text_batch
+from attar.training.metrics import exact, f1, holds
+from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_labels, with_golds
 
 TEMPERATURE = 1.5
-# How much a passage of the same article counts as one without the answer, compared with those of other articles.
-SAME_ARTICLE = 0.25
+# Questions that the teacher gives a lower probability of having an answer are taken to have none.
+_UNANSWERED = 0.15
+# How much another passage of the same article counts as one without the answer; of another article: 1.
+_SAME_ARTICLE = 0.25
 # Phrases per piece that are written to a memory of fixed size.
 _WRITTEN = 0.4
 # Added to the priors of answers, so that these are among the phrases.
 _GOLD = 1e3
-# A loss, and its parts for the log.
-Loss = tuple[Tensor, dict[str, Tensor]]
+# Passages per batch that the accuracy is measured with.
+_MEASURED_TOGETHER = 16
+
+
+def student_set(questions: QuestionSet, labels: TeacherLabels) -> tuple[QuestionSet, NDArray[np.float32]]:
+    """The questions that the student learns from, with the teacher's scores, and the weight of each question.
+
+    Unlabelled questions count as much as the teacher is sure of its span, or of there being no answer; the others
+    are left out.
+    """
+    golds = pseudo_labels(questions, labels, STUDENT_FLOOR)
+    known = set(questions.labelled())
+    doubtful = {
+        q: 1 - labels.present[q]
+        for q, source in enumerate(questions.sources)
+        if not source.labelled and q not in golds and 0 <= labels.present[q] < _UNANSWERED
+    }
+    absent = questions.absent | doubtful.keys()
+    learned = known | golds.keys() | absent
+    scored = learned - absent
+    soft = [scores if q in scored else None for q, scores in enumerate(labels.scores)]
+    sure = dict.fromkeys(known | questions.absent, 1.0) | {q: labels.probability[q] for q in golds} | doubtful
+    weights = np.array([sure.get(q, 0.0) for q in range(len(questions.questions))], np.float32)
+    chosen = replace(with_golds(questions, golds), soft=soft, absent=absent)
+    chosen.keep_questions(learned)
+    return chosen, weights
 
 
 def gold_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,7 +122,7 @@ def student_loss(
     union = torch.cat([total[:, None], elsewhere, nulls[:, None]], 1).logsumexp(1)
     ranked = ((union - gold) * weights).sum() / count
     # Of the same article, another passage may have the answer after all.
-    apart = other * torch.where(batch["foreign"], 1.0, SAME_ARTICLE)
+    apart = other * torch.where(batch["foreign"], 1.0, _SAME_ARTICLE)
     absent = torch.logaddexp(elsewhere, nulls[:, None]) - nulls[:, None]
     refused = (torch.where(other, absent, 0.0) * apart).sum() / apart.sum().clamp(min=1)
     # Questions about the passage that it does not answer.
@@ -150,7 +182,7 @@ def ridge_loss(
 
 
 def imitation_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions) -> Loss:
-    """The distance of the quick encoder's questions from those of the document encoder."""
+    """The distance between the questions of the quick encoder and of the text encoder."""
     with torch.no_grad():
         target = network.encode_questions(batch["ids"], batch["mask"])
     imitated = network.encode_questions(batch["ids"], batch["mask"], quick)
@@ -171,3 +203,65 @@ def new_quick(network: PhraseNetwork, layers: int) -> QuickQuestions:
     for name in ("query", "null", "weight"):
         getattr(quick, name).load_state_dict(getattr(network, name).state_dict())
     return quick
+
+
+def accuracy(
+    network: PhraseNetwork,
+    questions: QuestionSet,
+    density: float,
+    device: torch.device,
+    quick: QuickQuestions | None = None,
+) -> dict[str, float]:
+    """Exact match, F1 and sentence hits over the questions that have a known answer, if there are any."""
+    known = set(questions.labelled())
+    rows = []
+    for q, first, last in _answers(network, questions, density, device, quick):
+        if q in known:
+            at, golds = questions.owners[q], questions.gold_texts(q)
+            text = questions.texts[at]
+            start, end = text.sentence_spans[text.sentences[first]]
+            given, sentence = questions.span_text(at, first, last), questions.passages[at].text[start:end]
+            rows.append((exact(given, golds), f1(given, golds), holds(sentence, golds)))
+    if not rows:
+        return {}
+    names, means = ("em", "f1", "sentence"), np.mean(rows, 0)
+    return {name: round(float(mean), 4) for name, mean in zip(names, means, strict=True)}
+
+
+@torch.no_grad()
+def _answers(
+    network: PhraseNetwork,
+    questions: QuestionSet,
+    density: float,
+    device: torch.device,
+    quick: QuickQuestions | None,
+) -> Iterator[tuple[int, int, int]]:
+    """Each question with the first and last piece of its best span, among the spans that a reader would keep."""
+    network.eval()
+    if quick is not None:
+        quick.eval()
+    passages = [at for at, asked in enumerate(questions.of_passage) if asked]
+    for start in range(0, len(passages), _MEASURED_TOGETHER):
+        chunk = passages[start : start + _MEASURED_TOGETHER]
+        pairs = [(row, q) for row, at in enumerate(chunk) for q in questions.of_passage[at]]
+        ids, mask = padded([questions.questions[q] for _, q in pairs], 8)
+        batch = {name: value.to(device) for name, value in text_batch(questions, chunk).items()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            asked = network.encode_questions(ids.to(device), mask.to(device), quick)
+            texts = network.encode_texts(batch["ids"], batch["mask"])
+            priors = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
+            valid = keep_best(priors, batch["inside"], density)
+            rows = torch.tensor([row for row, _ in pairs], device=device)
+            scores = network.score(texts.rows(rows), asked, batch["sentences"][rows], valid[rows])
+        for (_, q), best in zip(pairs, scores.flatten(1).argmax(1).tolist(), strict=True):
+            first = best // LONGEST - 1  # a passage begins with [CLS]
+            yield q, first, first + best % LONGEST
+
+
+def keep_best(priors: Tensor, inside: Tensor, density: float) -> Tensor:
+    """True at the spans with the highest priors, `density` per piece of the text."""
+    flat = priors.flatten(1)
+    counts = (inside.sum(1) * density).ceil().long().clamp(min=1, max=flat.shape[1] - 1)
+    ordered = flat.sort(1, descending=True).values
+    floor = ordered.gather(1, counts[:, None] - 1)
+    return ((flat >= floor) & flat.isfinite()).view_as(priors)
