@@ -48,6 +48,8 @@ def check_ranges(options: Any) -> None:
 
 # The longest span, in word pieces.
 LONGEST = 10
+# The most sentences that are read again with a question: the network was trained with up to five.
+MOST_LOOK = 5
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from attar.options import MOST_LOOK
 from attar.results import (
     LONGEST_QUESTION,
     Answer,
@@ -44,7 +45,8 @@ Title = Annotated[str, msgspec.Meta(max_length=1_000)]
 Question = Annotated[str, msgspec.Meta(max_length=LONGEST_QUESTION, description="a question in plain words")]
 Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
 Look = Annotated[
-    int, msgspec.Meta(ge=0, le=5, description="sentences read again with the question; null: the default")
+    int,
+    msgspec.Meta(ge=0, le=MOST_LOOK, description="sentences read again with the question; null: the default"),
 ]
 Top = Annotated[int, msgspec.Meta(ge=1, le=1_000, description="answers per question, at most; null: all")]
 

@@ -80,7 +80,8 @@ def attacks() -> Iterator[Attack]:
         "60 questions of 2 kB": {"document": "story 0", "questions": long[:60]},
         "60 questions of 2 kB to all": {"questions": long[:60]},
         "1,024 questions": {"document": "story 0", "questions": short},
-        "1,024 questions to all": {"questions": short},
+        "800 questions": {"document": "story 0", "questions": short[:800]},
+        "260 questions to all": {"questions": short[:260]},
         "50 questions, 1,000 answers each": {"document": "story 0", "questions": short[:50], "top": 1_000},
     }
     for what, questions in asked.items():

@@ -13,6 +13,7 @@ import typer
 from attar.cli import options
 from attar.cli.output import Quotes, one_line, print_json, print_note, printable, progress_bar, shown
 from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
+from attar.options import MOST_LOOK
 
 if TYPE_CHECKING:
     from attar.library.library import Library
@@ -53,7 +54,9 @@ def ask(
     ] = False,
     look: Annotated[
         int | None,
-        typer.Option(min=0, max=5, help="Sentences that are read again with the question; 0 is fastest."),
+        typer.Option(
+            min=0, max=MOST_LOOK, help="Sentences that are read again with the question; 0 is fastest."
+        ),
     ] = None,
     reader: options.ReaderPath = None,
     as_json: options.AsJson = False,

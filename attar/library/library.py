@@ -114,6 +114,10 @@ class Library(ServedLibrary):
         return self._bank
 
     @property
+    def has_bank(self) -> bool:
+        return self._bank is not None
+
+    @property
     def reader(self) -> "Reader":
         """The library's reader: the given one, the shipped one that made the store, or the default.
 

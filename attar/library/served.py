@@ -42,6 +42,11 @@ Result = TypeVar("Result")
 class ServedLibrary(AskedByName):
     """The methods of `Library` that a server calls; they block."""
 
+    @property
+    def has_bank(self) -> bool:
+        """Whether a device answers questions to one document."""
+        return False
+
     @abstractmethod
     def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
         """Take the steps of a question to all documents, in every shard."""

@@ -17,6 +17,7 @@ from attar.library.documents import (
     with_places,
 )
 from attar.library.finding import doubtful_words, other_spellings, says_word
+from attar.options import MOST_LOOK
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 _SENTENCES = 2
 # Sentences that are read again in addition where all documents are asked: these compete.
 _MORE_OF_ALL = 2
-# The most that are.
-_MOST = 5
 # Questions whose phrases' scores are kept for the next step.
 _QUESTIONS = 32
 # Documents whose sentences are looked at for one word,
@@ -264,7 +263,7 @@ class OpenedShard:
         self, asked: AskedDocuments, total: float, top: int | None, look: int | None
     ) -> LikeliestPhrases:
         look = self._reader.look_of(look)
-        count = min(look + _MORE_OF_ALL, _MOST) if look else 0
+        count = min(look + _MORE_OF_ALL, MOST_LOOK) if look else 0
         scored = self._scored_documents(asked)
         if scored is None:
             return LikeliestPhrases({}, [], count)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
+from attar.options import MOST_LOOK
 from attar.progress import Progress, check_stopped, ignore_progress, one_thread
 from attar.reader.answers import (
     ScoredPhrases,
@@ -32,7 +33,7 @@ from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder
-from attar.reader.second_look import MOST, Look, SecondLook
+from attar.reader.second_look import Look, SecondLook
 from attar.reader.windows import FoundPhrases, WindowedText, memories_of, text_groups
 from attar.results import Answer, check_top
 
@@ -114,8 +115,8 @@ class Reader:
         can = self.parts.config.look is not None
         if look is None:
             return _LOOK if can else 0
-        if isinstance(look, bool) or not isinstance(look, int) or not 0 <= look <= MOST:
-            raise OptionError.expected("look", f"an integer from 0 to {MOST}", repr(look))
+        if isinstance(look, bool) or not isinstance(look, int) or not 0 <= look <= MOST_LOOK:
+            raise OptionError.expected("look", f"an integer from 0 to {MOST_LOOK}", repr(look))
         if look and not can:
             raise OptionError("the reader has no second look", "omit look, or use look=0")
         return look

@@ -15,8 +15,6 @@ from attar.progress import check_stopped, one_thread
 from attar.reader.fast_spans import Pieces, Spans
 from attar.text.pieces import PieceTokenizer
 
-# The most sentences that are read again: the network was trained with up to five.
-MOST = 5
 # The longest question and answer, in pieces, as in training.
 _QUESTION = 48
 _ANSWER = 32

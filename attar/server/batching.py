@@ -38,8 +38,8 @@ class Batcher(Generic[Job, Result]):
     """Runs waiting jobs in batches on one thread: jobs that arrive during a batch form the next one.
 
     An idle batcher starts at once. `work` returns a result or an exception per job; the weights of a batch add up
-    to at most `max_batch`, those of waiting jobs to at most `max_queue`. `on_batch` is called with each batch's
-    weight, `on_queue` with the waiting weight whenever it changes.
+    to at most `max_batch`, those of waiting jobs to at most `max_queue`. `on_batch` is called with the jobs of each
+    batch, `on_queue` with the waiting weight whenever it changes.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Batcher(Generic[Job, Result]):
         name: str,
         max_batch: int,
         max_queue: int,
-        on_batch: Callable[[int], None] = lambda weight: None,
+        on_batch: Callable[[list[Job]], None] = lambda jobs: None,
         on_queue: Callable[[int], None] = lambda weight: None,
     ) -> None:
         self._work, self._max_batch, self._max_queue = work, max_batch, max_queue
@@ -100,8 +100,8 @@ class Batcher(Generic[Job, Result]):
         if not batch:
             self._busy = False
             return
-        self._on_batch(weight)
         jobs = [queued.job for queued in batch]
+        self._on_batch(jobs)
         began = time.perf_counter()
         # Given up by all who asked: their requests timed out, or their clients left.
         futures = [queued.future for queued in batch]
@@ -210,12 +210,13 @@ def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job])
 
 @dataclass(frozen=True)
 class AskJob:
-    """The questions of one request, each with the name of its document."""
+    """The questions of one request, each with the name of its document, and its work (`work_of`)."""
 
     names: list[str]
     questions: list[str]
     top: int | None
-    look: int | None = None
+    look: int | None
+    work: list[int]
 
 
 class AskQueue(Batcher[AskJob, list[Asked]]):
@@ -227,16 +228,16 @@ class AskQueue(Batcher[AskJob, list[Asked]]):
             name="ask",
             max_batch=settings.max_batch,
             max_queue=settings.max_queue,
-            on_batch=metrics.batches.observe,
+            on_batch=lambda jobs: metrics.batches.observe(sum(len(job.questions) for job in jobs)),
             on_queue=metrics.queue.set,
         )
 
     async def ask(self, job: AskJob) -> list[Asked]:
         """The answers to each question; other requests have their turn in between."""
         asked: list[Asked] = []
-        for turn in turns(job.questions, _TURN):
-            part = AskJob(job.names[turn], job.questions[turn], job.top, job.look)
-            asked += await self.submit(part, weight_of(part.questions))
+        for turn in turns(job.work):
+            part = AskJob(job.names[turn], job.questions[turn], job.top, job.look, job.work[turn])
+            asked += await self.submit(part, sum(part.work))
         return asked
 
 
@@ -270,18 +271,25 @@ def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> l
     return asked
 
 
-# Questions of one request that are answered before others have their turn.
-_TURN = 64
+# Work that is done for one request before others have their turn: about an eighth of a second.
+_TURN = 128
 # Characters of all questions of a request: those of 1,000 long ones would take minutes.
 MAX_CHARACTERS = 128_000
 # Answers that a request may ask for; each takes some 300 bytes of the reply.
 MAX_ANSWERS = 50_000
+# Work of all questions of a request: about twenty seconds, less than a request may take.
+MAX_WORK = 20_000
 # As many as there may be if all are asked for (`top` is null).
 _ALL = 1_000
-# Characters of the questions that are answered before others have their turn.
-_TURN_CHARACTERS = 4_000
 # Characters of a question that people ask, at most.
 _SHORT = 64
+# Answers that take as long as a short question.
+_ANSWERS = 20
+# Sentences that are read again by default, and how many times as long each takes.
+_LOOK = 3
+_READ_AGAIN = 8
+# What a question to all documents takes in addition.
+_OF_ALL = 50
 
 
 def check_length(what: str, characters: int, limit: int) -> None:
@@ -291,38 +299,43 @@ def check_length(what: str, characters: int, limit: int) -> None:
         raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
 
 
-def check_cost(questions: Sequence[str], top: int | None) -> None:
-    """Refuse questions that are too long together, or ask for too many answers."""
+def check_cost(questions: Sequence[str], top: int | None, work: Sequence[int]) -> None:
+    """Refuse questions that are too long together, ask for too many answers, or would take too long."""
     characters = sum(map(len, questions))
     answers = len(questions) * (_ALL if top is None else top)
+    split = "split them over several requests"
     for what, limit, got, remedy in (
-        ("characters of all questions", MAX_CHARACTERS, characters, "split them over several requests"),
+        ("characters of all questions", MAX_CHARACTERS, characters, split),
         ("questions × top", MAX_ANSWERS, answers, "ask for fewer answers, or split the questions"),
+        ("milliseconds that all questions take, about", MAX_WORK, sum(work), f"{split}, or lower look"),
     ):
         if got > limit:
             raise ProblemError(413, f"{what}: expected at most {limit:,}, got {got:,}; {remedy}")
 
 
-def weight_of(questions: Sequence[str]) -> int:
-    """How much work questions are: one each, and more for long ones.
+def work_of(question: str, top: int | None, look: int | None, of_all: bool = False) -> int:
+    """How much work a question is, compared with a short one that the memory answers alone: about a millisecond.
 
-    >>> weight_of(["Who left?"] * 3), weight_of(["a" * 1_920])
-    (3, 30)
+    >>> work_of("Who left?", 5, 0), work_of("Who left?", 5, None), work_of("a" * 1_920, 5, 3)
+    (1, 25, 175)
     """
-    return sum(max(1, len(question) // _SHORT) for question in questions)
+    length, sentences = len(question) // _SHORT, _LOOK if look is None else look
+    again = _READ_AGAIN * sentences + 4 * length if sentences else 0
+    answers = (_ALL if top is None else top) // _ANSWERS
+    return 1 + length + answers + again + (_OF_ALL if of_all else 0)
 
 
-def turns(questions: Sequence[str], most: int) -> Iterator[slice]:
-    """Cut questions into turns of at most `most` of them, and of about as many characters each.
+def turns(work: Sequence[int]) -> Iterator[slice]:
+    """Cut questions into turns, given the work of each.
 
-    >>> list(turns(["a", "b", "c"], 2)), list(turns(["a" * 3_000] * 2 + ["b"], 64))
-    ([slice(0, 2, None), slice(2, 3, None)], [slice(0, 1, None), slice(1, 3, None)])
+    >>> list(turns([60, 60, 60])), list(turns([200, 1]))
+    ([slice(0, 2, None), slice(2, 3, None)], [slice(0, 1, None), slice(1, 2, None)])
     """
-    first = characters = 0
-    for at, question in enumerate(questions):
-        characters += len(question)
-        if at > first and (at - first == most or characters > _TURN_CHARACTERS):
+    first = done = 0
+    for at, of_question in enumerate(work):
+        if at > first and done + of_question > _TURN:
             yield slice(first, at)
-            first, characters = at, len(question)
-    if questions:
-        yield slice(first, len(questions))
+            first, done = at, 0
+        done += of_question
+    if work:
+        yield slice(first, len(work))

@@ -27,7 +27,7 @@ from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
-from attar.server.batching import AskJob, check_cost, check_length
+from attar.server.batching import AskJob, check_cost, check_length, work_of
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
 from attar.server.openapi import Route, Upload
@@ -125,15 +125,20 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
         check_length("question", len(question), service.settings.max_question)
-    check_cost(questions, body.top)
+    # A device answers a batch as fast as one question.
+    work = [
+        1 if service.library.has_bank and not asks_all else work_of(question, body.top, body.look, asks_all)
+        for question in questions
+    ]
+    check_cost(questions, body.top, work)
     by_words = 0
     if asks_all:
-        asked, missing = await service.ask_all(questions, body.top, body.look, body.within)
+        asked, missing = await service.ask_all(questions, body.top, body.look, body.within, work)
         by_words = service.unsigned
     else:
         missing = []
         try:
-            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look))
+            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look, work))
         except UnknownDocumentError as error:
             await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started
@@ -185,7 +190,7 @@ def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
     check_length("question", len(body.question), service.settings.max_question)
-    check_cost([body.question], body.top)
+    check_cost([body.question], body.top, [])
     groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
     )

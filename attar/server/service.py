@@ -24,8 +24,6 @@ from attar.wire import Searched, Signing
 
 Value = TypeVar("Value")
 
-# Questions to all documents of one request that are answered before others have their turn.
-_TURN_OF_ALL = 8
 # Seconds between two looks for documents without a signature.
 _LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
@@ -109,12 +107,17 @@ class Service:
         self.library.close()
 
     async def ask_all(
-        self, questions: list[str], top: int | None, look: int | None, within: Subset | None
+        self,
+        questions: list[str],
+        top: int | None,
+        look: int | None,
+        within: Subset | None,
+        work: Sequence[int],
     ) -> tuple[list[Asked], list[str]]:
-        """Answer questions from all documents; also the parts of the library that the answers are without."""
+        """Answer questions, whose `work` is known, from all documents; also the parts that the answers are without."""
         asked: list[Asked] = []
         missing: list[str] = []
-        for turn in turns(questions, _TURN_OF_ALL):
+        for turn in turns(work):
             ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look, within=within)
             answers, about = await self.search(ask)
             asked += [Asked(answer, 0) for answer in answers]

@@ -60,9 +60,15 @@ class Settings:
     max_file_memory_mb: int = option(512, "Memory that reading an uploaded file may take, in MB.", min=64)
     max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)
-    max_queue: int = option(4_096, "Maximum number of queued questions per process.", min=1)
+    max_queue: int = option(
+        4_096,
+        "Maximum work that waits per process, in ms: 1 for a short question with look 0, 25 with look 3.",
+        min=1,
+    )
     # Larger batches are hardly faster.
-    max_batch: int = option(256, "Maximum number of questions per batch; 1 turns batching off.", min=1)
+    max_batch: int = option(
+        256, "Maximum work per batch, in ms as for --max-queue; 1 turns batching off.", min=1
+    )
     max_jobs: int = option(16, "Maximum number of jobs that wait or run per process.", min=1)
     timeout: float = option(30.0, "Time limit of a request, in seconds.")
     log_format: str = option("plain", "Log format: plain or json.")

@@ -149,6 +149,9 @@ def _breaks_between(left: Chunk, right: Chunk) -> bool:
     return not right.starts_lower and not before_number
 
 
+_INDENT = re.compile(r"\s*")
+
+
 def _line_after(text: str, start: int, stop: int) -> tuple[int, int]:
     """The line that begins at `start`, up to its end or `stop`."""
     end = text.find("\n", start, stop)
@@ -169,7 +172,7 @@ def _ends_line(text: str, newline: int, stop: int, is_inside: bool) -> bool:
     `newline` is its place, `stop` the end of the paragraph; `is_inside`: the line begins inside the sentence. Only
     this line and the next few decide, so that a text which begins with this line is cut in the same way.
     """
-    start = text.rfind("\n", 0, newline) + 1
+    start = _INDENT.match(text, text.rfind("\n", 0, newline) + 1, newline).end()  # type: ignore[union-attr]
     following, end = _line_after(text, newline + 1, stop)
     while following < end and text[following].isspace():
         following += 1

@@ -90,8 +90,10 @@ def test_invalid_questions_are_422(served, refused, body):
         ({"questions": ["Who left?" * 200] * 100}, "characters of all questions"),
         ({"document": "0", "questions": ["Who left?"] * 60, "top": 1_000}, "questions × top"),
         ({"questions": ["Who left?"] * 60, "top": None}, "questions × top"),
+        ({"document": "0", "questions": ["Who left?"] * 1_000}, "milliseconds that all questions take"),
+        ({"questions": ["Who left?"] * 300}, "milliseconds that all questions take"),
     ],
-    ids=["long, to one", "long, to all", "many answers", "all answers"],
+    ids=["long, to one", "long, to all", "many answers", "all answers", "many, to one", "many, to all"],
 )
 def test_what_would_cost_too_much_is_refused_before_any_work(make, serve, refused, monkeypatch, body, line):
     made = make()
@@ -113,3 +115,20 @@ def test_long_questions_of_one_request_are_asked_a_few_at_a_time(make, serve, mo
     told = serve(made).post("/v1/ask", {"document": "0", "questions": questions}).json()
     assert [result["question"] for result in told["results"]] == questions
     assert max(sizes) <= 4_000
+
+
+def test_questions_that_are_read_again_are_asked_a_few_at_a_time(make, serve, monkeypatch):
+    made, sizes = make(), []
+    ask_each = made.library.ask_each
+
+    def noted(names, questions, **options):
+        sizes.append(len(questions))
+        return ask_each(names, questions, **options)
+
+    monkeypatch.setattr(made.library, "ask_each", noted)
+    body = {"document": "0", "questions": [f"Who left {number} times?" for number in range(20)]}
+    served = serve(made)
+    served.post("/v1/ask", body)
+    assert sizes == [5, 5, 5, 5]
+    served.post("/v1/ask", body | {"look": 0})
+    assert sizes[4:] == [20]

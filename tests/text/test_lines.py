@@ -3,7 +3,7 @@
 import textwrap
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from attar.text.sentences import begins_anew, sentence_spans
@@ -101,6 +101,7 @@ texts = st.lists(words, max_size=30).map(" ".join)
 
 
 @given(texts)
+@example("\t 5 \n   Lee end,")
 def test_a_text_that_begins_anew_in_another_is_cut_into_the_same_sentences(text: str) -> None:
     """So a document can be extended: its last window is cut again without what is before it."""
     spans = list(sentence_spans(text))
