@@ -97,7 +97,7 @@ def _mail() -> dict[str, bytes]:
         eml_of("The coffee machine is broken. A new one costs 389 pounds. May I buy it?", subject="Coffee"),
     ]
     return {
-        "mail/gearbox.eml": _attached(part, "quotation.pdf", quote),
+        "mail/gearbox.eml": attached(part, "quotation.pdf", quote),
         "mail/complaint.msg": msg_of(
             "Dear Sir or Madam,\r\n\r\nWhen I collected the Petrel on Saturday, the new varnish on the port side had "
             "bubbles, and somebody had left a chisel under the bunk. I ask you to varnish it again before 30 April, "
@@ -120,7 +120,8 @@ def _mail() -> dict[str, bytes]:
     }
 
 
-def _attached(mail: bytes, name: str, data: bytes) -> bytes:
+def attached(mail: bytes, name: str, data: bytes) -> bytes:
+    """An e-mail with a PDF file attached."""
     from email import message_from_bytes, policy
 
     message = message_from_bytes(mail, policy=policy.default)

@@ -2,15 +2,16 @@
 
 The folder (`firm_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms
 (`form_files.py`) are asked one by one, as plain text, DOCX and PDF. Both were written before the work that they
-measure. Its first results have been looked at question by question, and rules mended (`LOG.md`): a new folder would
-be the fair test of the next work.
+measure. The first results have been looked at question by question, and rules mended (`LOG.md`). `--set 2` is
+another folder and other forms (`theatre_files.py`), written before they were measured.
 """
 
 import json
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -27,7 +28,8 @@ from attar.results import Answer, Certainty
 from attar.training.metrics import CertaintyScore, by_certainty, certainty_line, normalized
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.firm_files import make_firm
-from benchmarks.form_files import make_forms
+from benchmarks.form_files import make_forms, make_forms_of
+from benchmarks.theatre_files import SET_2, make_theatre
 
 QUESTIONS = Path(__file__).parent / "questions"
 # Words without digits that a right answer may have around a correct one, such as "before" or "pounds per month".
@@ -95,11 +97,11 @@ def area_under_curve(right: Sequence[float], wrong: Sequence[float]) -> float:
     return sum(pairs) / len(pairs) if pairs else float("nan")
 
 
-def ask_firm(reader: Path | None, novel: str | None, questions: list[Question]) -> list[Judged]:
-    """Add the folder of the firm to a library, and ask all questions of all documents."""
+def ask_folder(reader: Path | None, make: Callable[[Path], int], questions: list[Question]) -> list[Judged]:
+    """Add the folder to a library, and ask all questions of all documents."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "yard")
-        count = make_firm(folder, novel)
+        count = make(folder)
         found = find_files([folder])
         bad: list[AttarError] = []
         with Library(Path(place, "library"), reader) as library, FileReader() as files:
@@ -115,12 +117,14 @@ def ask_firm(reader: Path | None, novel: str | None, questions: list[Question]) 
     return [judge(question, ranked) for question, ranked in zip(questions, answers, strict=True)]
 
 
-def ask_forms(reader: Path | None, questions: list[Question]) -> dict[str, list[Judged]]:
+def ask_forms(
+    reader: Path | None, forms: dict[str, dict[str, bytes]], questions: list[Question]
+) -> dict[str, list[Judged]]:
     """Ask the questions of each document, as each kind of file."""
     rows: dict[str, list[Judged]] = {}
     with tempfile.TemporaryDirectory() as place, Library(Path(place, "library"), reader) as library:
         with FileReader() as files:
-            for name, kinds in make_forms().items():
+            for name, kinds in forms.items():
                 for kind, data in kinds.items():
                     (document,) = files.read_bytes(f"{name}.{kind}", data, name=f"{kind} {name}")
                     library.add_many([Draft.of_source(document)])
@@ -186,25 +190,32 @@ def main(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Print each question and what was answered.")
     ] = False,
-    only: Annotated[str, typer.Option(help="firm or forms; both by default.")] = "",
+    only: Annotated[str, typer.Option(help="firm (the folder) or forms; both by default.")] = "",
+    which: Annotated[int, typer.Option("--set", min=1, max=2, help="Which folder and forms.")] = 1,
     novel: Annotated[Path | None, typer.Option(help="A novel as a text, instead of made-up stories.")] = None,
     reader: ReaderFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Ask the questions about the firm's folder and about forms, and print how many are answered right."""
+    """Ask the questions about a folder and about forms, and print how many are answered right."""
     torch.set_num_threads(1)
+    name, make, forms = "theatre", make_theatre, make_forms_of(SET_2 / "forms")
+    folder_questions, form_questions = SET_2 / "questions.json", SET_2 / "forms.json"
+    if which == 1:
+        text = novel.read_text() if novel else None
+        name, make, forms = "firm", partial(make_firm, novel_text=text), make_forms()
+        folder_questions, form_questions = QUESTIONS / "firm.json", QUESTIONS / "forms.json"
     rows: dict[str, dict[str, float]] = {}
     asked: list[Judged] = []
     if only != "forms":
-        questions = msgspec.json.decode((QUESTIONS / "firm.json").read_bytes(), type=list[Question])
-        judged = ask_firm(reader, novel.read_text() if novel else None, questions)
-        rows["firm"] = summary(judged)
+        questions = msgspec.json.decode(folder_questions.read_bytes(), type=list[Question])
+        judged = ask_folder(reader, make, questions)
+        rows[name] = summary(judged)
         asked += judged
         if verbose:
             show_rows(judged)
     if only != "firm":
-        questions = msgspec.json.decode((QUESTIONS / "forms.json").read_bytes(), type=list[Question])
-        for kind, judged in ask_forms(reader, questions).items():
+        questions = msgspec.json.decode(form_questions.read_bytes(), type=list[Question])
+        for kind, judged in ask_forms(reader, forms, questions).items():
             rows[f"forms, {kind}"] = summary(judged)
             asked += judged
             if verbose:
@@ -216,7 +227,9 @@ def main(
         return
     for name, row in rows.items():
         refused = f", refused {row['refused']} of {row['unanswerable']}" if row["unanswerable"] else ""
-        quote = f", with the right quote {row['right or right quote']}" if name == "firm" else ""
+        quote = (
+            f", with the right quote {row['right or right quote']}" if not name.startswith("forms") else ""
+        )
         print(f"{name}: right {row['right']} of {row['questions']}{quote}{refused}, AUC {row['auc']:.2f}")
     print(f"answers by certainty: {certainty_line(words_of_certainty(asked))}")
 

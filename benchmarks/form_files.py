@@ -3,6 +3,7 @@
 Written before the work on documents that they measure.
 """
 
+import json
 from pathlib import Path
 
 from benchmarks.document_files import docx_of, pdf_table_of
@@ -52,16 +53,24 @@ def _columns(lines: list[str], rows: list[list[str]], after: list[str]) -> str:
 def make_forms() -> dict[str, dict[str, bytes]]:
     """Each document as the files that people have of it, by name."""
     return {
-        "invoice": _as_typed("invoice"),
-        "cv": _as_typed("cv"),
+        "invoice": _as_typed(_TEXTS / "invoice.txt"),
+        "cv": _as_typed(_TEXTS / "cv.txt"),
         "order": _with_table("Order form", ORDER_LINES, ORDER, ORDER_AFTER),
         "timetable": _with_table("Time table", TIMETABLE_LINES, TIMETABLE, TIMETABLE_AFTER, ("TIME TABLE",)),
-        "prices": _as_typed("prices"),
+        "prices": _as_typed(_TEXTS / "prices.txt"),
     }
 
 
-def _as_typed(name: str) -> dict[str, bytes]:
-    text = (_TEXTS / f"{name}.txt").read_bytes().decode()
+def make_forms_of(folder: Path) -> dict[str, dict[str, bytes]]:
+    """The documents of a folder of texts, and of JSON files with the lines and the table of a document."""
+    return {
+        path.stem: _as_typed(path) if path.suffix == ".txt" else _with_table(**json.loads(path.read_bytes()))
+        for path in sorted(folder.iterdir())
+    }
+
+
+def _as_typed(path: Path) -> dict[str, bytes]:
+    text = path.read_bytes().decode()
     return {"txt": text.encode(), "docx": docx_of(text), "pdf": _typed(text)}
 
 
