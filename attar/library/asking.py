@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from attar.reader.confidence import Calibration
     from attar.reader.second_look import FoundSentence, FoundSpan
 
-# Documents whose phrases answer a question to all,
-_ASKED = 10
+# Documents that answer a question to all,
+_ASKED = 2
+# how much the log-odds of their answers lose per standard deviation that they rank behind the first,
+_BEHIND = 1.0
 # those that are looked through for all places that answer it,
 _LISTED = 30
 # and how many times as many are ranked, as some may be copies of others.
@@ -61,15 +63,83 @@ def ask_all(
 ) -> list[list[Answer]]:
     """The best answers of the best documents to each question; "not in this library" is one of them.
 
-    The best sentences of all these documents are read again together, a few more than `look`.
+    Each of these documents answers as if it were asked alone.
     """
-    answers = []
-    for found in _find_phrases(each_shard, questions, top, look, within, _ASKED):
-        ranked = found.answers()
-        if is_yes_no(found.question):
-            ranked = _sentences_of(each_shard, ranked)
-        answers.append(merged_answers(ranked, found.copies)[:top])
-    return answers
+    check_top(top)
+    for question in questions:
+        check_asked("question", question)
+    found = find_candidates(each_shard, questions, _COPIES * (_ASKED + 1), within)
+    distinct = [without_copies(documents, 2 * _ASKED) for documents in found]
+    answers = _ask_documents(each_shard, questions, [one.documents for one in distinct], top, look)
+    return [
+        merged_answers(_likeliest_first(one.documents, by_document), one.copies)[:top]
+        for one, by_document in zip(distinct, answers, strict=True)
+    ]
+
+
+def _ask_documents(
+    each_shard: EachShard,
+    questions: Sequence[str],
+    candidates: list[list[RankedDocument]],
+    top: int | None,
+    look: int | None,
+) -> list[dict[str, list[Answer]]]:
+    """What the first documents answer to each question; the next one takes the place of a damaged one."""
+    names = [[document.name for document in documents[:_ASKED]] for documents in candidates]
+    answers = joined(each_shard(lambda shard: shard.answers(questions, names, top, look)))
+    sound = [
+        [document for document in documents if document.name in by_name or document.name not in asked]
+        for documents, asked, by_name in zip(candidates, names, answers, strict=True)
+    ]
+    return answers if sound == candidates else _ask_documents(each_shard, questions, sound, top, look)
+
+
+def _likeliest_first(
+    documents: Sequence[RankedDocument], answers: Mapping[str, Sequence[Answer]]
+) -> list[Answer]:
+    """The answers of several documents as one list.
+
+    Those of a document are less likely, the further it ranks behind the first. The document of the likeliest answer
+    says how likely there is none; answers of the others share what is left.
+    """
+    lists: list[list[Answer]] = []
+    for document in documents:
+        behind = _BEHIND * (documents[0].score - document.score)
+        lists.append(
+            [
+                answer
+                if answer.absent
+                else replace(answer, document=document.name, probability=_lowered(answer.probability, behind))
+                for answer in answers.get(document.name, ())
+            ]
+        )
+    phrases = [[answer for answer in of_document if not answer.absent] for of_document in lists]
+    if not any(phrases):
+        return next((of_document for of_document in lists if of_document), [Answer("", 1.0, ABSENT)])
+    best = max(range(len(phrases)), key=lambda at: phrases[at][0].probability if phrases[at] else -1.0)
+    left = 1 - phrases[best][0].probability
+    ranked = [
+        answer
+        if at == best
+        else replace(answer, probability=answer.probability * left, quote_probability=None)
+        for at, of_document in enumerate(phrases)
+        for answer in of_document
+    ]
+    ranked.sort(key=lambda answer: -answer.probability)
+    absent = next((answer for answer in lists[best] if answer.absent), None)
+    if absent is None:
+        return ranked
+    place = 0 if lists[best][0].absent else max(1, sum(a.probability > absent.probability for a in ranked))
+    return [*ranked[:place], absent, *ranked[place:]]
+
+
+def _lowered(probability: float, by: float) -> float:
+    """A probability with its log-odds lowered.
+
+    >>> round(_lowered(0.5, math.log(3)), 2), _lowered(1.0, 2.0)
+    (0.25, 1.0)
+    """
+    return probability / (probability + (1 - probability) * math.exp(by)) if by else probability
 
 
 def list_answers(

@@ -13,6 +13,7 @@ from attar.library.documents import (
     OpenDocument,
     SubsetCache,
     place_in,
+    shown_answers,
     whole_sentence,
     with_places,
 )
@@ -229,6 +230,31 @@ class OpenedShard:
             for document in self._opened([answer.document] if answer.document else []):
                 found[str(at)] = whole_sentence(answer, document.text)
         return found
+
+    def answers(
+        self, questions: Sequence[str], names: Sequence[Sequence[str]], top: int | None, look: int | None
+    ) -> list[dict[str, list[Answer]]]:
+        """The answers to each question of its documents, each asked alone."""
+        return [
+            self._answers(question, self._opened(of_question), top, look)
+            for question, of_question in zip(questions, names, strict=True)
+        ]
+
+    def _answers(
+        self, question: str, documents: Sequence[OpenDocument], top: int | None, look: int | None
+    ) -> dict[str, list[Answer]]:
+        # Not with other questions: rounding would depend on these.
+        ranked = self._reader.answer_many(
+            [document.memory for document in documents],
+            [question] * len(documents),
+            top=top,
+            texts=[document.text for document in documents],
+            look=look,
+        )
+        return {
+            document.name: shown_answers(question, answers, document)
+            for document, answers in zip(documents, ranked, strict=True)
+        }
 
     def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
         """The sums over the phrases of documents."""
