@@ -16,7 +16,7 @@ from attar.library.documents import (
     whole_sentence,
     with_places,
 )
-from attar.library.finding import doubtful_words, other_spellings, says_word
+from attar.library.finding import doubtful_words, is_number, other_spellings, says_word
 from attar.options import MOST_LOOK
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
@@ -58,7 +58,7 @@ class EachShard(Protocol):
 class ShardCorpus:
     """The frequencies of a text's words, and the digest of the statistics that its signature is made with.
 
-    `known` are those of its `doubtful_words` that documents have.
+    `known` are its long words that documents have.
     """
 
     corpus: Corpus
@@ -173,7 +173,12 @@ class OpenedShard:
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
         """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        known = [self._known_words(doubtful_words(text)) if also is None else set() for text in texts]
+        known = [
+            self._known_words([word for word in doubtful_words(text) if not is_number(word)])
+            if also is None
+            else set()
+            for text in texts
+        ]
         return [
             ShardCorpus(corpus, statistics, words)
             for corpus, words in zip(self._index.corpora(texts, also), known, strict=True)
@@ -321,9 +326,10 @@ class OpenedShard:
             if not names:
                 continue
             check_stopped()
-            is_many = if_many and len(names) > _LOOKED_AT
-            looked_at = self._opened(names[:_LOOKED_AT])
-            if len(ids) == 1 or is_many or any(says_word(document, word, ids) for document in looked_at):
+            is_known = len(ids) == 1 or (if_many and len(names) > _LOOKED_AT)
+            # Opened one after the other, and only if it depends on them.
+            looked_at = (document for name in names[:_LOOKED_AT] for document in self._opened([name]))
+            if is_known or any(says_word(document, word, ids) for document in looked_at):
                 found.add(word)
         return found
 
