@@ -110,13 +110,12 @@ class _Answerer:
         """The answers to each question from its document."""
         reader, neighbours = self.reader, self.reader.questions.neighbours
         queries = [KnownQuery.of(reader.questions.query(*of), *found) for *of, found in _rows(known)]
-        memories = [document.memory for document in documents]
-        scores = [
-            query.scores(query.products, memory.phrases, neighbours)
-            for query, memory in zip(queries, memories, strict=True)
+        scored = [
+            query.scored(query.products, document.memory.phrases, neighbours)
+            for query, document in zip(queries, documents, strict=True)
         ]
         texts = [document.text for document in documents]
-        return reader.ranked_answers(memories, queries, scores, top=top, texts=texts, look=look)
+        return reader.ranked_answers(queries, scored, top=top, texts=texts, look=look)
 
 
 def _rows(known: KnownQuestions) -> Any:

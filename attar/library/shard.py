@@ -225,7 +225,15 @@ class OpenedShard:
 
     def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
-        return {document.name: self._sentences(query, document, passages) for document in self._opened(names)}
+        documents = self._opened(names)
+        kept = [document for document in documents if document.text is not None]
+        memories = [document.memory for document in kept]
+        best = self._reader.best_sentences(memories, query, _SENTENCES) if kept else []
+        places = {document.name: of_document for document, of_document in zip(kept, best, strict=True)}
+        return {
+            document.name: _shown_sentences(document, places.get(document.name, []), passages)
+            for document in documents
+        }
 
     def whole_sentences(self, answers: Sequence[Answer]) -> dict[str, Answer]:
         """Those answers, by their number, whose documents are here, as the sentences that they stand in."""
@@ -285,21 +293,6 @@ class OpenedShard:
         ]
         return LikeliestPhrases(shares, sentences, count)
 
-    def _sentences(self, query: str, document: OpenDocument, passages: bool) -> BestSentences:
-        title, text = document.entry.title, document.text
-        if text is None:
-            return BestSentences(title, [], [])
-        places = self._reader.best_sentences(document.memory, query, _SENTENCES)
-        sentences = [
-            Sentence(text[start:end], start, end, place_in(document.parts, start)) for start, end in places
-        ]
-        around = passages_around(text, places) if passages else []
-        return BestSentences(
-            title,
-            sentences,
-            [Excerpt(text[start:end], start, end, place_in(document.parts, start)) for start, end in around],
-        )
-
     def _scores(self, asked: AskedDocuments) -> PhraseScores:
         scored = self._scored_documents(asked)
         if scored is None:
@@ -345,6 +338,17 @@ class OpenedShard:
             return self._cache.get(self._now, name)
         except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
             return None
+
+
+def _shown_sentences(document: OpenDocument, places: list[tuple[int, int]], passages: bool) -> BestSentences:
+    """A document's sentences at some places, and with `passages` the paragraphs around them."""
+    text, parts = document.text or "", document.parts
+    around = passages_around(text, places) if passages else []
+    return BestSentences(
+        document.entry.title,
+        [Sentence(text[start:end], start, end, place_in(parts, start)) for start, end in places],
+        [Excerpt(text[start:end], start, end, place_in(parts, start)) for start, end in around],
+    )
 
 
 def _passages(quote: str, words: Sequence[Word], document: OpenDocument) -> list[QuotedPlace] | None:

@@ -17,7 +17,7 @@ from attar.reader.confidence import (
     wanted_kind,
     with_lead,
 )
-from attar.reader.questions import Query
+from attar.reader.questions import Query, ScoredMemory
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import ABSENT, Answer
 from attar.text.kinds import kind_of
@@ -143,8 +143,7 @@ class ScoredPhrases:
     """A question and the scores of the phrases of several documents, which may be some of those that are asked."""
 
     query: Query
-    scores: list[Floats]
-    indexes: list[PhraseIndex]
+    documents: list[ScoredMemory]
     fitted: Calibration | None
 
     @property
@@ -154,7 +153,7 @@ class ScoredPhrases:
 
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
-        return [float(np.logaddexp.reduce(scores.astype(np.float64))) for scores in self.scores]
+        return [float(np.logaddexp.reduce(document.scores.astype(np.float64))) for document in self.documents]
 
     @property
     def total(self) -> float:
@@ -169,47 +168,46 @@ class ScoredPhrases:
         There are none of a text that is not kept, or that is not the one that was read.
         """
         return [
-            _found_sentences(self.query, index, scores, total, text, count)
-            if text is not None and len(text) == index.characters
+            _found_sentences(document, total, text, count)
+            if text is not None and len(text) == document.index.characters
             else []
-            for scores, index, text in zip(self.scores, self.indexes, texts, strict=True)
+            for document, text in zip(self.documents, texts, strict=True)
         ]
 
     def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[Shares]:
         """The likeliest phrases of each document; `total` is the logarithm of the sum over all documents."""
         ranked = [
-            rank_phrases(scores, self.query.null, index, top, total)
-            for scores, index in zip(self.scores, self.indexes, strict=True)
+            rank_phrases(document.scores, self.query.null, document.index, top, total)
+            for document in self.documents
         ]
         shares = [
             Shares(
-                _answers(document.phrases[:top], document.probabilities[:top], index, text),
-                document.probabilities[:2],
-                sum(document.probabilities),
+                _answers(best.phrases[:top], best.probabilities[:top], document.index, text),
+                best.probabilities[:2],
+                sum(best.probabilities),
             )
-            for document, index, text in zip(ranked, self.indexes, texts, strict=True)
+            for best, document, text in zip(ranked, self.documents, texts, strict=True)
         ]
         at = _likeliest(shares)
         if at is not None and self.calibration is not None:
             margin = _log_odds_of_any(float(np.exp(self.query.null - total)))
             first = ranked[at].phrases[0]
-            features = features_of(self.query, self.indexes[at], first.phrase, first.probability, 1.0, margin)
+            index = self.documents[at].index
+            features = features_of(self.query, index, first.phrase, first.probability, 1.0, margin)
             shares[at] = shares[at]._replace(features=features)
         return shares
 
 
-def _found_sentences(
-    query: Query, index: PhraseIndex, scores: Floats, total: float, text: str, count: int
-) -> list[FoundSentence]:
+def _found_sentences(document: ScoredMemory, total: float, text: str, count: int) -> list[FoundSentence]:
     """The best sentences of a document; `total` is the logarithm of the sum over all phrases and "no answer"."""
-    found = []
-    for sentence in query.best_sentences(index, scores, count):
+    index, found = document.index, []
+    for sentence in document.best_sentences(count):
         start = end = sentence.start
         share = -_FARTHEST
         if sentence.phrase is not None:
             start = int(index.starts[sentence.phrase])
             end = start + int(index.lengths[sentence.phrase])
-            share = max(float(scores[sentence.phrase]) - total, -_FARTHEST)
+            share = max(float(document.scores[sentence.phrase]) - total, -_FARTHEST)
         words = text[sentence.start : sentence.end]
         found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end))
     return found

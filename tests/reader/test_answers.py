@@ -6,6 +6,7 @@ import pytest
 from attar.memory.phrases import PhraseIndex
 from attar.reader.answers import ScoredPhrases, combined, rank, total_of
 from attar.reader.confidence import Calibration
+from attar.reader.questions import ScoredMemory
 from tests.reader.test_confidence import INDEX, TEXT, asked, weights
 
 
@@ -67,8 +68,12 @@ def test_refuses_questions_in_other_languages_however_well_a_phrase_fits() -> No
 def test_of_several_documents_refuses_questions_in_other_languages() -> None:
     calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
     for question, expected in (("Wer leitete die Sitzung?", True), ("Who led it?", False)):
-        scores = [np.array([20.0, 1.0, 0.0], np.float32), np.array([4.0, 1.0, 0.0], np.float32)]
-        scored = ScoredPhrases(asked(question=question), scores, [INDEX, INDEX], calibration)
+        query = asked(question=question)
+        documents = [
+            ScoredMemory(INDEX, np.array(scores, np.float32), query.overlap(INDEX))
+            for scores in ((20.0, 1.0, 0.0), (4.0, 1.0, 0.0))
+        ]
+        scored = ScoredPhrases(query, documents, calibration)
         total = total_of(0.0, scored.log_sums())
         shares = scored.shares(total, 2, [TEXT, TEXT])
         _, absent, refused = combined(shares, float(np.exp(-total)), scored.calibration)
