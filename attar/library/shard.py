@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -85,7 +86,7 @@ class PhraseScores:
     null: float
     calibration: "Calibration | None"
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The logarithm of the sum over the phrases of all documents, and "no answer"."""
         from attar.reader.answers import total_of

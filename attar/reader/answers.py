@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -155,7 +156,7 @@ class ScoredPhrases:
         """The logarithm of the sum over each document's phrases."""
         return [float(np.logaddexp.reduce(document.scores.astype(np.float64))) for document in self.documents]
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The logarithm of the sum over the phrases of these documents, and "no answer"."""
         return total_of(self.query.null, self.log_sums())
