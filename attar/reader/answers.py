@@ -304,15 +304,15 @@ def chosen_first(look: Look) -> list[FoundSpan]:
 
 def look_features(question: str, look: Look) -> Floats:
     """The values of `LOOK_FEATURES` for the first span."""
-    first = chosen_first(look)[0]
+    first, wanted = chosen_first(look)[0], wanted_kind(question)
     values = (
         1.0,
         max(first.score, -_FARTHEST),
         look.present,
         len(look.spans) == 1,
         first.sentence.share,
-        is_other_kind(question, first.text),
-        not wanted_kind(question),
+        is_other_kind(wanted, first.text),
+        not wanted,
         float(np.log1p(len(first.text.split()))),
     )
     return np.array(values, np.float32)
