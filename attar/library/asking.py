@@ -21,7 +21,7 @@ from attar.library.finding import find_candidates, joined
 from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores, ReadAgain
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
-from attar.text.kinds import is_yes_no
+from attar.text.kinds import is_yes_no, without_preface
 from attar.text.quotes import normalised
 
 if TYPE_CHECKING:
@@ -64,9 +64,10 @@ def ask_all(
     The best sentences of all these documents are read again together, a few more than `look`.
     """
     answers = []
-    for found in _find_phrases(each_shard, questions, top, look, within, _ASKED):
+    of_questions = _find_phrases(each_shard, questions, top, look, within, _ASKED)
+    for question, found in zip(questions, of_questions, strict=True):
         ranked = found.answers()
-        if is_yes_no(found.question):
+        if is_yes_no(question):
             ranked = _sentences_of(each_shard, ranked)
         answers.append(merged_answers(ranked, found.copies)[:top])
     return answers
@@ -103,6 +104,7 @@ def _find_phrases(
     check_top(top)
     for question in questions:
         check_asked("question", question)
+    questions = [without_preface(question) for question in questions]
     found = find_candidates(each_shard, questions, _COPIES * count, within)
     distinct = [without_copies(documents, count) for documents in found]
     asked, scores = _score_phrases(each_shard, questions, [one.documents for one in distinct])

@@ -21,12 +21,13 @@ from attar.library.documents import AskedByName, OpenDocument, shown_answers
 from attar.library.library import Library
 from attar.memory.memory import Floats
 from attar.reader.fast_spans import Pieces, Spans
-from attar.reader.questions import KnownQuery, without_preface
+from attar.reader.questions import KnownQuery
 from attar.reader.reader import Reader
 from attar.reader.second_look import SecondLook, SpanReader
 from attar.results import Answer, Asked, check_asked, check_top
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
+from attar.text.kinds import without_preface
 from attar.workers import EndedError, Worker, receive
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.parts import ReaderParts
-from attar.text.kinds import COMMON
+from attar.text.kinds import COMMON, without_preface
 
 # How much a phrase loses that only repeats words of the question. EM on 455 questions of SQuAD dev: .532 without,
 # .545 with 3, .549 with 6.
@@ -28,24 +28,6 @@ _EXACT = 0.8
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
 _WORD = re.compile(r"\w+")
-# What people write before a question, and what adds nothing to it.
-_PREFACE = re.compile(
-    r"(?:(?:hi|hello|hey|please|thanks|quick question|according to (?:the|this) (?:text|document|file)|"
-    r"(?:(?:could|can|would|will) you (?:please |kindly )?|please )?(?:tell|show) me|"
-    r"do you (?:happen to )?know|i(?: would|['’]d)? (?:like|want|need) to know|"
-    r"i(?: was|['’]m| am) wondering)\b[\s,:;.!-]*)+(?=\w)",
-    re.IGNORECASE,
-)
-
-
-def without_preface(question: str) -> str:
-    """The question itself, without greetings and polite words before it.
-
-    >>> without_preface("Hi, could you please tell me where the keys are?")
-    'where the keys are?'
-    """
-    match = _PREFACE.match(question)
-    return question if match is None else question[match.end() :]
 
 
 def content_words(text: str) -> frozenset[str]:

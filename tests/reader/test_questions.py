@@ -8,8 +8,9 @@ import pytest
 
 from attar.memory.phrases import PhraseIndex
 from attar.reader import questions
-from attar.reader.questions import Query, content_words, without_preface
+from attar.reader.questions import Query, content_words
 from attar.reader.reader import Reader
+from attar.text.kinds import without_preface
 
 NEIGHBOURS = np.array([0.5, 0.25], np.float32)
 
