@@ -56,6 +56,10 @@ class RankedPhrases(NamedTuple):
     def probabilities(self) -> list[float]:
         return [phrase.probability for phrase in self.phrases]
 
+    def answers(self, index: PhraseIndex, text: str | None, top: int | None) -> list[Answer]:
+        """The first phrases as answers, as likely as the softmax says."""
+        return _answers(self.phrases[:top], self.probabilities[:top], index, text)
+
     def features(self, query: Query, index: PhraseIndex) -> Floats:
         """What the calibration of the first phrase is computed from."""
         first = self.phrases[0]
@@ -182,11 +186,7 @@ class ScoredPhrases:
             for document in self.documents
         ]
         shares = [
-            Shares(
-                _answers(best.phrases[:top], best.probabilities[:top], document.index, text),
-                best.probabilities[:2],
-                sum(best.probabilities),
-            )
+            Shares(best.answers(document.index, text, top), best.probabilities[:2], sum(best.probabilities))
             for best, document, text in zip(ranked, self.documents, texts, strict=True)
         ]
         at = _likeliest(shares)

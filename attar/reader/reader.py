@@ -318,12 +318,12 @@ class Reader:
         self, phrases: ScoredPhrases, look: Look | None, top: int | None, text: str | None
     ) -> list[Answer]:
         """The answers from one document."""
-        query = phrases.query
+        query, (document,) = phrases.query, phrases.documents
         if look is None:
-            (document,) = phrases.documents
             return rank(document.scores, query, document.index, top, text, self.calibration)
-        (share,) = phrases.shares(phrases.total, top, [text])
-        return rank_looked(query.question, look, share.answers, self.look_calibration, top)
+        ranked = rank_phrases(document.scores, query.null, document.index, top, phrases.total)
+        answers = ranked.answers(document.index, text, top)
+        return rank_looked(query.question, look, answers, self.look_calibration, top)
 
     @property
     def look_calibration(self) -> Calibration | None:
