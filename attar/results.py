@@ -50,8 +50,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     is empty: the answer is not in the document. `quote` is the sentence of the phrase, if the text is kept; `start` and
     `end` are its characters; `place` is where that is, such as "page 3", if the file had pages, headings or rows.
     `document` is the name of the document, where all documents were asked; `also` are the other places that say the
-    same. `quote_probability` is how likely the sentence says the answer, whichever of its words were picked; of the
-    best answer only. `certainty` is the probability in a word: likely, possible or unsure.
+    same. `quote_probability` is how likely it is that this sentence contains the answer, even if the chosen words are
+    not exactly right; for the best answer only. `certainty` is the probability in a word: likely, possible or unsure.
 
     >>> Answer("Ann Lee", 0.5, "person").absent, Answer("", 0.9, ABSENT).absent
     (False, True)

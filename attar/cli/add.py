@@ -47,7 +47,8 @@ class AddOptions:
     keep_text: bool = option(True, "Keep the text, compressed, to quote from.", "--no-text")
     budget: int | None = option(
         None,
-        "Most bytes of each memory, also after attar append; what is least likely to be asked about is dropped.",
+        "Maximum size of each memory in bytes, also after attar append; phrases least likely to be asked about are "
+        "dropped first.",
         min=1,
     )
     max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
@@ -327,7 +328,7 @@ def watch(
     as_json: options.AsJson = False,
     **given: Any,
 ) -> None:
-    """Follow a folder, and keep the library in line.
+    """Keep the library up to date with a folder.
 
     Documents are added, replaced and removed as files change; Ctrl+C stops it. It runs on one thread, with low
     priority. If the folder is gone, it ends, and the documents stay.

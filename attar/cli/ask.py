@@ -64,8 +64,8 @@ def ask(
 ) -> None:
     """Answer questions from documents, with quotes.
 
-    The most likely answer comes first. Without a question: a prompt, or in a pipe one question per line. A question
-    that cannot be answered is named, the others are answered, and the exit code is 2.
+    The most likely answer comes first. Without a question: a prompt, or in a pipe one question per line. An invalid
+    question is reported, the others are answered, and the exit code is 2.
 
     attar ask stories emma "Who married Elizabeth?" "The ball was at ___ ."
 

@@ -1,4 +1,6 @@
-"""Asking all documents: candidates → scores of phrases → shares → second look → answers.
+"""Asking all documents: candidates → the answers of the best, each asked alone → one list.
+
+All places that answer are found by the phrases of more documents: scores → shares → second look → groups.
 
 At each step, every shard says what its own documents do (`OpenedShard`), given what the steps before found out about
 all documents; then the replies are merged. So scores, probabilities and their order do not depend on how a library is
@@ -18,16 +20,14 @@ from msgspec.structs import replace
 
 from attar.library.documents import distinct_places
 from attar.library.finding import find_candidates, joined
-from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores, ReadAgain
+from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
-from attar.text.kinds import is_yes_no
+from attar.text.kinds import is_yes_no, without_preface
 from attar.text.quotes import normalised
 
 if TYPE_CHECKING:
-    from attar.reader.answers import Shares
-    from attar.reader.confidence import Calibration
-    from attar.reader.second_look import FoundSentence, FoundSpan
+    from attar.reader.second_look import FoundSentence, FoundSpan, Look
 
 # Documents that answer a question to all,
 _ASKED = 2
@@ -68,7 +68,8 @@ def ask_all(
     check_top(top)
     for question in questions:
         check_asked("question", question)
-    found = find_candidates(each_shard, questions, _COPIES * (_ASKED + 1), within)
+    plain = [without_preface(question) for question in questions]
+    found = find_candidates(each_shard, plain, _COPIES * (_ASKED + 1), within)
     distinct = [without_copies(documents, 2 * _ASKED) for documents in found]
     answers = _ask_documents(each_shard, questions, [one.documents for one in distinct], top, look)
     return [
@@ -151,10 +152,10 @@ def list_answers(
 ) -> list[AnswerGroup]:
     """All places that answer a question about as likely as the best one, grouped by answer; none if it is refused."""
     check_top(top)
-    (found,) = _find_phrases(each_shard, [question], _PHRASES, look, within, _LISTED)
-    first = found.answers()[0]
+    ((first,),) = ask_all(each_shard, [question], 1, look, within)
     if first.absent:
         return []
+    found = _find_phrases(each_shard, without_preface(question), look, within)
     places = found.places(first.probability)
     if is_yes_no(question):
         places = _sentences_of(each_shard, places)
@@ -162,62 +163,29 @@ def list_answers(
 
 
 def _find_phrases(
-    each_shard: EachShard,
-    questions: Sequence[str],
-    top: int | None,
-    look: int | None,
-    within: Subset | None,
-    count: int,
-) -> "list[_FoundAnswers]":
-    """What the best `count` documents say to each question, each with `top` phrases at most."""
-    check_top(top)
-    for question in questions:
-        check_asked("question", question)
-    found = find_candidates(each_shard, questions, _COPIES * count, within)
-    distinct = [without_copies(documents, count) for documents in found]
-    asked, scores = _score_phrases(each_shard, questions, [one.documents for one in distinct])
-    totals = [score.total for score in scores]
-    phrases = [
-        _all_phrases(shards)
-        for shards in zip(*each_shard(lambda shard: shard.phrases(asked, totals, top, look)), strict=True)
+    each_shard: EachShard, question: str, look: int | None, within: Subset | None
+) -> "_FoundPhrases":
+    """What the best documents say to a question."""
+    (found,) = find_candidates(each_shard, [question], _COPIES * _LISTED, within)
+    distinct = without_copies(found, _LISTED)
+    asked, score = _score_phrases(each_shard, question, distinct.documents)
+    phrases = _all_phrases(each_shard(lambda shard: shard.phrases(asked, score.total, _PHRASES, look)))
+    seen = next(filter(None, each_shard(lambda shard: shard.read_again(question, phrases.sentences))), None)
+    shares = [
+        replace(answer, document=name) for name in asked.biases for answer in phrases.shares.get(name, ())
     ]
-    looks = _look_again(each_shard, asked, [of_question.sentences for of_question in phrases])
-    return [
-        _FoundAnswers(
-            documents.question,
-            {name: found.shares[name] for name in documents.biases if name in found.shares},
-            float(np.exp(score.null - score.total)),
-            score.calibration,
-            seen,
-            of_question.copies,
-        )
-        for documents, score, found, seen, of_question in zip(
-            asked, scores, phrases, looks, distinct, strict=True
-        )
-    ]
+    return _FoundPhrases(shares, float(np.exp(score.null - score.total)), seen, distinct.copies)
 
 
 def _score_phrases(
-    each_shard: EachShard, questions: Sequence[str], candidates: list[list[RankedDocument]]
-) -> tuple[list[AskedDocuments], list[PhraseScores]]:
-    """The documents that answer each question, without damaged ones, and the scores of their phrases."""
-    asked = [
-        AskedDocuments(question, _biases(documents))
-        for question, documents in zip(questions, candidates, strict=True)
-    ]
-    replies = each_shard(lambda shard: shard.scores(asked))
-    scores = [
-        _all_scores(documents, shards)
-        for documents, shards in zip(asked, zip(*replies, strict=True), strict=True)
-    ]
-    sound = [
-        [document for document in documents if document.name in score.log_sums]
-        for documents, score in zip(candidates, scores, strict=True)
-    ]
-    if sound == candidates:
-        return asked, scores
+    each_shard: EachShard, question: str, candidates: list[RankedDocument]
+) -> tuple[AskedDocuments, PhraseScores]:
+    """The documents that answer a question, without damaged ones, and the scores of their phrases."""
+    asked = AskedDocuments(question, _biases(candidates))
+    score = _all_scores(asked, each_shard(lambda shard: shard.scores(asked)))
+    sound = [document for document in candidates if document.name in score.log_sums]
     # Biases are measured from the best document: without it they are others.
-    return _score_phrases(each_shard, questions, sound)
+    return (asked, score) if sound == candidates else _score_phrases(each_shard, question, sound)
 
 
 def _biases(documents: Sequence[RankedDocument]) -> dict[str, float]:
@@ -244,9 +212,9 @@ def _all_scores(asked: AskedDocuments, shards: Sequence[PhraseScores]) -> Phrase
     (log_sums,) = joined([shard.log_sums] for shard in shards)
     # In the order of ranks, whichever the shards are: the sum depends on the order.
     log_sums = {name: log_sums[name] for name in asked.biases if name in log_sums}
-    # The score of "no answer" and the calibration depend on the question only.
+    # The score of "no answer" depends on the question only.
     known = next((shard for shard in shards if shard.log_sums), shards[0])
-    return PhraseScores(log_sums, known.null, known.calibration)
+    return PhraseScores(log_sums, known.null)
 
 
 def _all_phrases(shards: Sequence[LikeliestPhrases]) -> LikeliestPhrases:
@@ -258,67 +226,30 @@ def _all_phrases(shards: Sequence[LikeliestPhrases]) -> LikeliestPhrases:
     return LikeliestPhrases(shares, distinct_sentences(sentences)[:count], count)
 
 
-def _look_again(
-    each_shard: EachShard, asked: Sequence[AskedDocuments], sentences: "Sequence[list[FoundSentence]]"
-) -> list[ReadAgain | None]:
-    """What a second look finds in the sentences of each question."""
-    if not any(sentences):
-        return [None] * len(asked)
-    replies = each_shard(lambda shard: shard.read_again(asked, sentences))
-    return [
-        next((reply for reply in shards if reply is not None), None) for shards in zip(*replies, strict=True)
-    ]
-
-
 @dataclass(frozen=True)
-class _FoundAnswers:
+class _FoundPhrases:
     """What the best documents say to a question: their phrases' shares of the softmax over all, and the second look.
 
     `absent` is the share of "no answer".
     """
 
-    question: str
-    shares: "dict[str, Shares]"
+    phrases: list[Answer]
     absent: float
-    calibration: "Calibration | None"
-    seen: ReadAgain | None
+    seen: "Look | None"
     copies: dict[str, list[str]]
-
-    def answers(self) -> list[Answer]:
-        """The answers of all documents as one list."""
-        from attar.reader.answers import combined, rank_looked
-
-        if self.seen is not None:
-            return rank_looked(self.question, self.seen.look, self._phrases(), self.seen.calibration, None)
-        lists, absent, refused = combined(list(self.shares.values()), self.absent, self.calibration)
-        answers = [
-            replace(answer, document=name)
-            for name, of_document in zip(self.shares, lists, strict=True)
-            for answer in of_document
-        ]
-        answers.sort(key=lambda answer: -answer.probability)
-        place = sum(answer.probability > absent for answer in answers)
-        answers.insert(0 if refused else max(place, min(1, len(answers))), Answer("", absent, ABSENT))
-        return answers
 
     def places(self, probability: float) -> list[Answer]:
         """The phrases that are about as likely as the best, whose probability is given, in proportion to their shares.
 
         Words of a sentence that was read again are those that the second look found.
         """
-        phrases = self._phrases()
-        best = max((phrase.probability for phrase in phrases), default=0.0)
+        best = max((phrase.probability for phrase in self.phrases), default=0.0)
         least = max(self.absent, _AS_LIKELY * best)
-        likely = [phrase for phrase in phrases if phrase.probability >= least]
-        spans = [] if self.seen is None else self.seen.look.spans
+        likely = [phrase for phrase in self.phrases if phrase.probability >= least]
+        spans = [] if self.seen is None else self.seen.spans
         return [
             replace(_looked(phrase, spans), probability=probability * phrase.probability / best)
             for phrase in sorted(likely, key=lambda phrase: -phrase.probability)
-        ]
-
-    def _phrases(self) -> list[Answer]:
-        return [
-            replace(answer, document=name) for name, share in self.shares.items() for answer in share.answers
         ]
 
 

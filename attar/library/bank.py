@@ -21,12 +21,13 @@ from attar.library.documents import AskedByName, OpenDocument, shown_answers
 from attar.library.library import Library
 from attar.memory.memory import Floats
 from attar.reader.fast_spans import Pieces, Spans
-from attar.reader.questions import KnownQuery, without_preface
+from attar.reader.questions import KnownQuery
 from attar.reader.reader import Reader
 from attar.reader.second_look import SecondLook, SpanReader
 from attar.results import Answer, Asked, check_asked, check_top
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
+from attar.text.kinds import without_preface
 from attar.workers import EndedError, Worker, receive
 
 if TYPE_CHECKING:
@@ -110,13 +111,12 @@ class _Answerer:
         """The answers to each question from its document."""
         reader, neighbours = self.reader, self.reader.questions.neighbours
         queries = [KnownQuery.of(reader.questions.query(*of), *found) for *of, found in _rows(known)]
-        memories = [document.memory for document in documents]
-        scores = [
-            query.scores(query.products, memory.phrases, neighbours)
-            for query, memory in zip(queries, memories, strict=True)
+        scored = [
+            query.scored(query.products, document.memory.phrases, neighbours)
+            for query, document in zip(queries, documents, strict=True)
         ]
         texts = [document.text for document in documents]
-        return reader.ranked_answers(memories, queries, scores, top=top, texts=texts, look=look)
+        return reader.ranked_answers(queries, scored, top=top, texts=texts, look=look)
 
 
 def _rows(known: KnownQuestions) -> Any:

@@ -1,7 +1,7 @@
 """What a server needs of a library: `Library` has it, and so has one in shards (`attar.cluster`).
 
-A library in shards goes on without a shard that is not running. Who can use the rest collects what is missing; anybody
-else gets an error.
+A library in shards goes on without a shard that is not running. Inside `collect_missing`, callers get the answers of
+the other shards and the names of the missing ones; elsewhere, a missing shard is an error.
 """
 
 import os
@@ -119,7 +119,10 @@ class ServedLibrary(AskedByName):
 
     @abstractmethod
     def defer_signatures(self) -> None:
-        """Let searches not wait for missing signatures: until `make_signatures`, words find their documents."""
+        """Search without waiting for missing signatures.
+
+        Until `make_signatures` is done, documents are ranked by their words alone.
+        """
 
     @abstractmethod
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from attar.library.documents import (
     whole_sentence,
     with_places,
 )
-from attar.library.finding import doubtful_words, other_spellings, says_word
+from attar.library.finding import doubtful_words, is_number, other_spellings, says_word
 from attar.options import MOST_LOOK
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
@@ -29,8 +30,7 @@ from attar.text.quotes import Word, find_quote, words_of
 from attar.text.sentences import passages_around
 
 if TYPE_CHECKING:
-    from attar.reader.answers import ScoredPhrases, Shares
-    from attar.reader.confidence import Calibration
+    from attar.reader.answers import ScoredPhrases
     from attar.reader.reader import Reader
     from attar.reader.second_look import FoundSentence, Look
 
@@ -59,7 +59,7 @@ class EachShard(Protocol):
 class ShardCorpus:
     """The frequencies of a text's words, and the digest of the statistics that its signature is made with.
 
-    `known` are those of its `doubtful_words` that documents have.
+    `known` are its long words that documents have.
     """
 
     corpus: Corpus
@@ -77,16 +77,15 @@ class AskedDocuments:
 
 @dataclass(frozen=True)
 class PhraseScores:
-    """The logarithm of the sum over the phrases of each document, the score of "no answer", and the calibration.
+    """The logarithm of the sum over the phrases of each document, and the score of "no answer".
 
     Of no documents, the question is not looked at.
     """
 
     log_sums: dict[str, float]
     null: float
-    calibration: "Calibration | None"
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The logarithm of the sum over the phrases of all documents, and "no answer"."""
         from attar.reader.answers import total_of
@@ -98,17 +97,9 @@ class PhraseScores:
 class LikeliestPhrases:
     """The likeliest phrases of documents, and their sentences that may be read again; `count` of all should be."""
 
-    shares: "dict[str, Shares]"
+    shares: dict[str, list[Answer]]
     sentences: "list[FoundSentence]"
     count: int
-
-
-@dataclass(frozen=True)
-class ReadAgain:
-    """What a second look found, and the calibration of its answers."""
-
-    look: "Look"
-    calibration: "Calibration | None"
 
 
 @dataclass(frozen=True)
@@ -174,7 +165,12 @@ class OpenedShard:
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
         """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        known = [self._known_words(doubtful_words(text)) if also is None else set() for text in texts]
+        known = [
+            self._known_words([word for word in doubtful_words(text) if not is_number(word)])
+            if also is None
+            else set()
+            for text in texts
+        ]
         return [
             ShardCorpus(corpus, statistics, words)
             for corpus, words in zip(self._index.corpora(texts, also), known, strict=True)
@@ -221,7 +217,15 @@ class OpenedShard:
 
     def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
-        return {document.name: self._sentences(query, document, passages) for document in self._opened(names)}
+        documents = self._opened(names)
+        kept = [document for document in documents if document.text is not None]
+        memories = [document.memory for document in kept]
+        best = self._reader.best_sentences(memories, query, _SENTENCES) if kept else []
+        places = {document.name: of_document for document, of_document in zip(kept, best, strict=True)}
+        return {
+            document.name: _shown_sentences(document, places.get(document.name, []), passages)
+            for document in documents
+        }
 
     def whole_sentences(self, answers: Sequence[Answer]) -> dict[str, Answer]:
         """Those answers, by their number, whose documents are here, as the sentences that they stand in."""
@@ -256,38 +260,26 @@ class OpenedShard:
             for document, answers in zip(documents, ranked, strict=True)
         }
 
-    def scores(self, asked: Sequence[AskedDocuments]) -> list[PhraseScores]:
+    def scores(self, asked: AskedDocuments) -> PhraseScores:
         """The sums over the phrases of documents."""
-        return [self._scores(question) for question in asked]
+        scored = self._scored_documents(asked)
+        if scored is None:
+            return PhraseScores({}, 0.0)
+        names = [document.name for document in scored.documents]
+        log_sums = dict(zip(names, scored.phrases.log_sums(), strict=True))
+        return PhraseScores(log_sums, scored.phrases.query.null)
+
+    def read_again(self, question: str, sentences: "Sequence[FoundSentence]") -> "Look | None":
+        """What a second look finds in sentences; the shard looks that has the document of the first one."""
+        if not sentences or not self._opened([sentences[0].document or ""]):
+            return None
+        network = self._reader.second_look
+        return None if network is None else network.read([question], [list(sentences)])[0]
 
     def phrases(
-        self, asked: Sequence[AskedDocuments], totals: Sequence[float], top: int | None, look: int | None
-    ) -> list[LikeliestPhrases]:
-        """The likeliest phrases and sentences; a total is the logarithm of the sum over all documents asked."""
-        return [
-            self._phrases(question, total, top, look) for question, total in zip(asked, totals, strict=True)
-        ]
-
-    def read_again(
-        self, asked: Sequence[AskedDocuments], sentences: "Sequence[Sequence[FoundSentence]]"
-    ) -> list[ReadAgain | None]:
-        """What a second look finds in the sentences of each question.
-
-        One shard looks, the one that has the document of the first sentence; the others return None.
-        """
-        own = [
-            list(found) if found and self._opened([found[0].document or ""]) else [] for found in sentences
-        ]
-        network = self._reader.second_look if any(own) else None
-        if network is None:
-            return [None] * len(asked)
-        looks = network.read([question.question for question in asked], own)
-        calibration = self._reader.look_calibration
-        return [None if look is None else ReadAgain(look, calibration) for look in looks]
-
-    def _phrases(
         self, asked: AskedDocuments, total: float, top: int | None, look: int | None
     ) -> LikeliestPhrases:
+        """The likeliest phrases and sentences; `total` is the logarithm of the sum over all documents asked."""
         look = self._reader.look_of(look)
         count = min(look + _MORE_OF_ALL, MOST_LOOK) if look else 0
         scored = self._scored_documents(asked)
@@ -295,7 +287,7 @@ class OpenedShard:
             return LikeliestPhrases({}, [], count)
         documents, texts = scored.documents, [document.text for document in scored.documents]
         shares = {
-            document.name: share._replace(answers=with_places(share.answers, document.parts))
+            document.name: with_places(share, document.parts)
             for document, share in zip(documents, scored.phrases.shares(total, top, texts), strict=True)
         }
         found = scored.phrases.found_sentences(total, count, texts) if count else [[] for _ in documents]
@@ -305,29 +297,6 @@ class OpenedShard:
             for sentence in of_document
         ]
         return LikeliestPhrases(shares, sentences, count)
-
-    def _sentences(self, query: str, document: OpenDocument, passages: bool) -> BestSentences:
-        title, text = document.entry.title, document.text
-        if text is None:
-            return BestSentences(title, [], [])
-        places = self._reader.best_sentences(document.memory, query, _SENTENCES)
-        sentences = [
-            Sentence(text[start:end], start, end, place_in(document.parts, start)) for start, end in places
-        ]
-        around = passages_around(text, places) if passages else []
-        return BestSentences(
-            title,
-            sentences,
-            [Excerpt(text[start:end], start, end, place_in(document.parts, start)) for start, end in around],
-        )
-
-    def _scores(self, asked: AskedDocuments) -> PhraseScores:
-        scored = self._scored_documents(asked)
-        if scored is None:
-            return PhraseScores({}, 0.0, None)
-        names = [document.name for document in scored.documents]
-        log_sums = dict(zip(names, scored.phrases.log_sums(), strict=True))
-        return PhraseScores(log_sums, scored.phrases.query.null, scored.phrases.calibration)
 
     def _scored_documents(self, asked: AskedDocuments) -> _ScoredDocuments | None:
         documents = self._opened(asked.biases)
@@ -347,9 +316,10 @@ class OpenedShard:
             if not names:
                 continue
             check_stopped()
-            is_many = if_many and len(names) > _LOOKED_AT
-            looked_at = self._opened(names[:_LOOKED_AT])
-            if len(ids) == 1 or is_many or any(says_word(document, word, ids) for document in looked_at):
+            is_known = len(ids) == 1 or (if_many and len(names) > _LOOKED_AT)
+            # Opened one after the other, and only if it depends on them.
+            looked_at = (document for name in names[:_LOOKED_AT] for document in self._opened([name]))
+            if is_known or any(says_word(document, word, ids) for document in looked_at):
                 found.add(word)
         return found
 
@@ -365,6 +335,17 @@ class OpenedShard:
             return self._cache.get(self._now, name)
         except (RecordError, UnknownDocumentError):  # `attar store check` reports what is damaged
             return None
+
+
+def _shown_sentences(document: OpenDocument, places: list[tuple[int, int]], passages: bool) -> BestSentences:
+    """A document's sentences at some places, and with `passages` the paragraphs around them."""
+    text, parts = document.text or "", document.parts
+    around = passages_around(text, places) if passages else []
+    return BestSentences(
+        document.entry.title,
+        [Sentence(text[start:end], start, end, place_in(parts, start)) for start, end in places],
+        [Excerpt(text[start:end], start, end, place_in(parts, start)) for start, end in around],
+    )
 
 
 def _passages(quote: str, words: Sequence[Word], document: OpenDocument) -> list[QuotedPlace] | None:

@@ -280,7 +280,7 @@ class Memory:
                 form=form,
                 numbers=numbers.reshape(rows, columns),
                 # Copied: they need not be aligned.
-                scales=np.frombuffer(bytes(payload[scales_at:reader_at]), _FLOAT, rows).astype(np.float32),
+                scales=np.frombuffer(payload, _FLOAT, rows, scales_at).astype(np.float32),
                 phrases=PhraseIndex.from_bytes(payload[index_at:]),
                 tokens=tokens,
                 reader=str(payload[reader_at:index_at], "utf-8"),

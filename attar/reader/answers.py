@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,8 @@ from attar.reader.confidence import (
     features_of,
     is_other_kind,
     wanted_kind,
-    with_lead,
 )
-from attar.reader.questions import Query
+from attar.reader.questions import Query, ScoredMemory
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import ABSENT, Answer
 from attar.text.kinds import kind_of
@@ -54,6 +54,10 @@ class RankedPhrases(NamedTuple):
     @property
     def probabilities(self) -> list[float]:
         return [phrase.probability for phrase in self.phrases]
+
+    def answers(self, index: PhraseIndex, text: str | None, top: int | None) -> list[Answer]:
+        """The first phrases as answers, as likely as the softmax says."""
+        return _answers(self.phrases[:top], self.probabilities[:top], index, text)
 
     def features(self, query: Query, index: PhraseIndex) -> Floats:
         """What the calibration of the first phrase is computed from."""
@@ -125,26 +129,12 @@ def _with_absent(answers: list[Answer], absent: float, refused: bool, top: int |
     return [*answers[:place], Answer("", absent, ABSENT), *answers[place:]][:top]
 
 
-class Shares(NamedTuple):
-    """The likeliest phrases of one of several documents.
-
-    `answers` have the shares of the softmax over all, `firsts` are the two largest, `mass` is the sum; `features` are
-    there for the document with the largest share, without its lead over the second of all.
-    """
-
-    answers: list[Answer]
-    firsts: list[float]
-    mass: float
-    features: Floats | None = None
-
-
 @dataclass(frozen=True)
 class ScoredPhrases:
     """A question and the scores of the phrases of several documents, which may be some of those that are asked."""
 
     query: Query
-    scores: list[Floats]
-    indexes: list[PhraseIndex]
+    documents: list[ScoredMemory]
     fitted: Calibration | None
 
     @property
@@ -154,9 +144,9 @@ class ScoredPhrases:
 
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
-        return [float(np.logaddexp.reduce(scores.astype(np.float64))) for scores in self.scores]
+        return [float(np.logaddexp.reduce(document.scores.astype(np.float64))) for document in self.documents]
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The logarithm of the sum over the phrases of these documents, and "no answer"."""
         return total_of(self.query.null, self.log_sums())
@@ -169,98 +159,40 @@ class ScoredPhrases:
         There are none of a text that is not kept, or that is not the one that was read.
         """
         return [
-            _found_sentences(self.query, index, scores, total, text, count)
-            if text is not None and len(text) == index.characters
+            _found_sentences(document, total, text, count)
+            if text is not None and len(text) == document.index.characters
             else []
-            for scores, index, text in zip(self.scores, self.indexes, texts, strict=True)
+            for document, text in zip(self.documents, texts, strict=True)
         ]
 
-    def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[Shares]:
+    def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[list[Answer]]:
         """The likeliest phrases of each document; `total` is the logarithm of the sum over all documents."""
-        ranked = [
-            rank_phrases(scores, self.query.null, index, top, total)
-            for scores, index in zip(self.scores, self.indexes, strict=True)
-        ]
-        shares = [
-            Shares(
-                _answers(document.phrases[:top], document.probabilities[:top], index, text),
-                document.probabilities[:2],
-                sum(document.probabilities),
+        return [
+            rank_phrases(document.scores, self.query.null, document.index, top, total).answers(
+                document.index, text, top
             )
-            for document, index, text in zip(ranked, self.indexes, texts, strict=True)
+            for document, text in zip(self.documents, texts, strict=True)
         ]
-        at = _likeliest(shares)
-        if at is not None and self.calibration is not None:
-            margin = _log_odds_of_any(float(np.exp(self.query.null - total)))
-            first = ranked[at].phrases[0]
-            features = features_of(self.query, self.indexes[at], first.phrase, first.probability, 1.0, margin)
-            shares[at] = shares[at]._replace(features=features)
-        return shares
 
 
-def _found_sentences(
-    query: Query, index: PhraseIndex, scores: Floats, total: float, text: str, count: int
-) -> list[FoundSentence]:
+def _found_sentences(document: ScoredMemory, total: float, text: str, count: int) -> list[FoundSentence]:
     """The best sentences of a document; `total` is the logarithm of the sum over all phrases and "no answer"."""
-    found = []
-    for sentence in query.best_sentences(index, scores, count):
+    index, found = document.index, []
+    for sentence in document.best_sentences(count):
         start = end = sentence.start
         share = -_FARTHEST
         if sentence.phrase is not None:
             start = int(index.starts[sentence.phrase])
             end = start + int(index.lengths[sentence.phrase])
-            share = max(float(scores[sentence.phrase]) - total, -_FARTHEST)
+            share = max(float(document.scores[sentence.phrase]) - total, -_FARTHEST)
         words = text[sentence.start : sentence.end]
         found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end))
     return found
 
 
-def _likeliest(shares: Sequence[Shares]) -> int | None:
-    """The document that has the likeliest phrase, the last of equals."""
-    with_phrases = [at for at, document in enumerate(shares) if document.firsts]
-    return max(with_phrases, key=lambda at: (shares[at].firsts[0], at), default=None)
-
-
 def total_of(null: float, log_sums: Sequence[float]) -> float:
     """The logarithm of the sum over the phrases of all documents, and "no answer"."""
     return float(np.logaddexp.reduce(np.array([null, *log_sums])))
-
-
-class CombinedAnswers(NamedTuple):
-    """The answers of each of several documents, the probability of no answer, and whether the reader refuses."""
-
-    by_document: list[list[Answer]]
-    absent: float
-    refused: bool
-
-
-def combined(shares: Sequence[Shares], absent: float, calibration: Calibration | None) -> CombinedAnswers:
-    """The answers of several documents; `absent` is the share of "no answer" in the softmax over all."""
-    answers = [document.answers for document in shares]
-    best = _likeliest(shares)
-    if best is None:
-        return CombinedAnswers(answers, absent, False)
-    first = shares[best].firsts[0]
-    seconds = [
-        document.firsts[1:] if at == best else document.firsts[:1] for at, document in enumerate(shares)
-    ]
-    second = max((probability for document in seconds for probability in document), default=0.0)
-    refused = absent > first
-    features = shares[best].features
-    if calibration is None or features is None:
-        return CombinedAnswers(answers, absent, refused)
-    features = with_lead(features, first, second)
-    right, absent = calibration.probabilities(features)
-    refused |= absent > calibration.threshold
-    rest = sum(document.mass for document in shares) - first
-    factor = min(right / first, max(1 - right - absent, 0.0) / max(rest, 1e-30))
-    answers = [
-        [structs.replace(answer, probability=answer.probability * factor) for answer in document]
-        for document in answers
-    ]
-    quote = calibration.quote_probability(features)
-    answers[best][0] = structs.replace(answers[best][0], probability=right, quote_probability=quote)
-    return CombinedAnswers(answers, absent, refused)
 
 
 def _answers(
@@ -305,15 +237,15 @@ def chosen_first(look: Look) -> list[FoundSpan]:
 
 def look_features(question: str, look: Look) -> Floats:
     """The values of `LOOK_FEATURES` for the first span."""
-    first = chosen_first(look)[0]
+    first, wanted = chosen_first(look)[0], wanted_kind(question)
     values = (
         1.0,
         max(first.score, -_FARTHEST),
         look.present,
         len(look.spans) == 1,
         first.sentence.share,
-        is_other_kind(question, first.text),
-        not wanted_kind(question),
+        is_other_kind(wanted, first.text),
+        not wanted,
         float(np.log1p(len(first.text.split()))),
     )
     return np.array(values, np.float32)

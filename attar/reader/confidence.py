@@ -121,14 +121,13 @@ def wanted_kind(question: str) -> str:
     return next((kind for kind, pattern in _WANTED.items() if pattern.search(lower)), "")
 
 
-def is_other_kind(question: str, text: str) -> bool:
-    """Whether a question asks for a date, a number or a name, and the text is none.
+def is_other_kind(wanted: str, text: str) -> bool:
+    """Whether a date, a number or a name is wanted, and the text is none.
 
-    >>> is_other_kind("How many came?", "by boat"), is_other_kind("How many came?", "twelve")
-    (True, False)
+    >>> is_other_kind("number", "by boat"), is_other_kind("number", "twelve"), is_other_kind("", "twelve")
+    (True, False, False)
     """
-    kind = wanted_kind(question)
-    return bool(kind) and coarse_kind(text) not in _FITTING[kind]
+    return bool(wanted) and coarse_kind(text) not in _FITTING[wanted]
 
 
 def features_of(
@@ -139,7 +138,7 @@ def features_of(
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
     nearby, inside = _matches(query, index, sentence)
     lost, lost_inside = weights * (1 - nearby), weights * (1 - inside)
-    text = index.text_of(phrase)
+    text, wanted = index.text_of(phrase), wanted_kind(query.question)
     values = (
         1.0,
         np.log(bounded / (1 - bounded)),
@@ -149,19 +148,12 @@ def features_of(
         lost.sum(),
         lost.sum() / max(float(weights.sum()), 1e-6),
         lost_inside.max(initial=0.0),
-        is_other_kind(query.question, text),
-        not wanted_kind(query.question),
+        is_other_kind(wanted, text),
+        not wanted,
         len(text.split()),
         len(lost),
     )
     return np.array(values, np.float32)
-
-
-def with_lead(features: Floats, probability: float, second: float) -> Floats:
-    """Features of the best phrase of some documents, when the second of all is known."""
-    changed: Floats = features.copy()
-    changed[FEATURES.index("lead")] = _lead(probability, second)
-    return changed
 
 
 def _bounded(probability: float) -> float:

@@ -157,10 +157,11 @@ class _Int8Linear:
     def _product(self, levels: Floats) -> Floats:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "_int_mm"):  # the latter while it is imported
-            # Made anew each time, unless it is quick: in float32 it takes four times the memory.
-            floats = self._floats if self._floats.size else self._matrix.T.astype(np.float32, order="C")
-            if self._quick:
-                self._floats = floats
+            if self._quick and not self._floats.size:
+                self._floats = self._matrix.T.astype(np.float32, order="C")
+            # Made anew each time, unless it is quick: in float32 it takes four times the memory. Transposing what is
+            # used once would take longer than the product.
+            floats = self._floats if self._quick else self._matrix.astype(np.float32).T
             product: Floats = levels @ floats
             return product
         if self._tensor is None:

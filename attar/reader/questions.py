@@ -15,7 +15,7 @@ from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.parts import ReaderParts
-from attar.text.kinds import COMMON
+from attar.text.kinds import COMMON, without_preface
 
 # How much a phrase loses that only repeats words of the question. EM on 455 questions of SQuAD dev: .532 without,
 # .545 with 3, .549 with 6.
@@ -28,24 +28,6 @@ _EXACT = 0.8
 # How many numbers the overlap of words computes at a time: 16 MB.
 _NUMBERS = 2**22
 _WORD = re.compile(r"\w+")
-# What people write before a question, and what adds nothing to it.
-_PREFACE = re.compile(
-    r"(?:(?:hi|hello|hey|please|thanks|quick question|according to (?:the|this) (?:text|document|file)|"
-    r"(?:(?:could|can|would|will) you (?:please |kindly )?|please )?(?:tell|show) me|"
-    r"do you (?:happen to )?know|i(?: would|['’]d)? (?:like|want|need) to know|"
-    r"i(?: was|['’]m| am) wondering)\b[\s,:;.!-]*)+(?=\w)",
-    re.IGNORECASE,
-)
-
-
-def without_preface(question: str) -> str:
-    """The question itself, without greetings and polite words before it.
-
-    >>> without_preface("Hi, could you please tell me where the keys are?")
-    'where the keys are?'
-    """
-    match = _PREFACE.match(question)
-    return question if match is None else question[match.end() :]
 
 
 def content_words(text: str) -> frozenset[str]:
@@ -66,6 +48,51 @@ class BestSentence(NamedTuple):
     phrase: int | None
 
 
+class Overlap(NamedTuple):
+    """How much each sentence shares words with a question: words that are alike, and the very words."""
+
+    alone: Floats  # [S]
+    exact: Floats  # [S]
+
+    def with_neighbours(self, neighbours: Floats) -> Floats:
+        """The overlap of each sentence, with a share of what is alike in those before and after it.
+
+        >>> overlap = Overlap(np.float32([1, 2, 4]), np.float32([0, 0, 1]))
+        >>> overlap.with_neighbours(np.float32([0.5, 0.25])).tolist()
+        [1.5, 3.5, 6.0]
+        """
+        total: Floats = self.alone.copy()
+        total[1:] += neighbours[0] * self.alone[:-1]
+        total[:-1] += neighbours[1] * self.alone[1:]
+        return total + self.exact
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredMemory:
+    """The phrases of a memory, the score of each for a question, and the overlap of its sentences."""
+
+    index: PhraseIndex
+    scores: Floats  # [P]
+    overlap: Overlap
+
+    def best_sentences(self, count: int) -> list[BestSentence]:
+        """The sentences that fit best: by shared words, and by the score of their best phrase."""
+        index, scores = self.index, self.scores
+        overlap = self.overlap.alone + self.overlap.exact
+        highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
+        np.maximum.at(highest, index.sentences, scores)
+        known = np.flatnonzero(index.known_sentences)
+        order = known[np.argsort(-(overlap + highest)[known], kind="stable")][:count]
+        best = []
+        for at in order.tolist():
+            phrases = np.flatnonzero(index.sentences == at)
+            phrase = int(phrases[scores[phrases].argmax()]) if len(phrases) else None
+            start = int(index.sentence_starts[at])
+            end = start + int(index.sentence_lengths[at])
+            best.append(BestSentence(start, end, float(overlap[at] + highest[at]), phrase))
+        return best
+
+
 @dataclass(frozen=True, kw_only=True)
 class Query:
     """An encoded question."""
@@ -79,16 +106,20 @@ class Query:
     asked: frozenset[str]  # its content words
     exact: list[NDArray[np.int64]]  # [l], the ids of each piece, and of a number's other forms
 
-    def scores(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> Floats:
-        """The score of each phrase `[P]`: product with the query + prior + overlap of its sentence's words."""
+    def scored(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> ScoredMemory:
+        """The score of each phrase: product with the query + prior + overlap of its sentence's words.
+
+        `neighbours` `[2]` are how much the sentences before and after count.
+        """
+        overlap = self.overlap(index)
         scores = products + index.priors
         if len(scores):
-            scores += self.overlap(index, neighbours)[index.sentences]
+            scores += overlap.with_neighbours(neighbours)[index.sentences]
             self._lower_repeated(scores, index)
-        return scores
+        return ScoredMemory(index, scores, overlap)
 
-    def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
-        """How much each sentence shares words with the question, `[S]`; `neighbours` `[2]` count those around it."""
+    def overlap(self, index: PhraseIndex) -> Overlap:
+        """How much each sentence shares words with the question."""
         starts = index.word_starts
         distinct, row = index.distinct_words
         alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
@@ -104,7 +135,7 @@ class Query:
             best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
             alone[filled[first:last]] = best @ self.weights
             first = last
-        return with_neighbours(alone, neighbours) + self.exact_matches(index)
+        return Overlap(alone, self.exact_matches(index))
 
     def exact_matches(self, index: PhraseIndex) -> Floats:
         """What the question's very words add to sentences, `[S]`: the more, the fewer of the sentences have them.
@@ -145,22 +176,6 @@ class Query:
             if known.issuperset(words) and not COMMON.issuperset(words):
                 scores[at] -= _REPEATED
 
-    def best_sentences(self, index: PhraseIndex, scores: Floats, count: int) -> list[BestSentence]:
-        """The sentences that fit best: by shared words, and by the score of their best phrase."""
-        overlap = self.overlap(index, np.zeros(2, np.float32))
-        highest = np.full(len(overlap), scores.min(initial=0.0), np.float32)
-        np.maximum.at(highest, index.sentences, scores)
-        known = np.flatnonzero(index.known_sentences)
-        order = known[np.argsort(-(overlap + highest)[known], kind="stable")][:count]
-        best = []
-        for at in order.tolist():
-            phrases = np.flatnonzero(index.sentences == at)
-            phrase = int(phrases[scores[phrases].argmax()]) if len(phrases) else None
-            start = int(index.sentence_starts[at])
-            end = start + int(index.sentence_lengths[at])
-            best.append(BestSentence(start, end, float(overlap[at] + highest[at]), phrase))
-        return best
-
 
 @dataclass(frozen=True, kw_only=True)
 class KnownQuery(Query):
@@ -173,21 +188,9 @@ class KnownQuery(Query):
     def of(cls, query: Query, products: Floats, alone: Floats) -> "KnownQuery":
         return cls(**vars(query), products=products, alone=alone)
 
-    def overlap(self, index: PhraseIndex, neighbours: Floats) -> Floats:
+    def overlap(self, index: PhraseIndex) -> Overlap:
         """As `Query.overlap`, of the document that it was looked up in."""
-        return with_neighbours(self.alone, neighbours) + self.exact_matches(index)
-
-
-def with_neighbours(alone: Floats, neighbours: Floats) -> Floats:
-    """The overlap of each sentence, with a share of its neighbours' overlaps.
-
-    >>> with_neighbours(np.float32([1, 2, 4]), np.float32([0.5, 0.25])).tolist()
-    [1.5, 3.5, 5.0]
-    """
-    total: Floats = alone.copy()
-    total[1:] += neighbours[0] * alone[:-1]
-    total[:-1] += neighbours[1] * alone[1:]
-    return total
+        return Overlap(self.alone, self.exact_matches(index))
 
 
 def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

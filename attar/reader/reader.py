@@ -6,6 +6,7 @@ answers, or "not in this text".
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +33,7 @@ from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
-from attar.reader.questions import Query, QuestionEncoder
+from attar.reader.questions import Query, QuestionEncoder, ScoredMemory
 from attar.reader.second_look import Look, SecondLook
 from attar.reader.windows import FoundPhrases, WindowedText, memories_of, text_groups
 from attar.results import Answer, check_top
@@ -275,26 +276,25 @@ class Reader:
         check_top(top)
         look = self.look_of(look)
         self._check_memories(memories)
-        queries, scores = self.questions.encode(questions), []
+        queries, documents = self.questions.encode(questions), []
         for memory, query in zip(memories, queries, strict=True):
             check_stopped()
-            scores.append(self._scores(memory, query))
-        return self.ranked_answers(memories, queries, scores, top=top, texts=texts, look=look)
+            documents.append(self._scored(memory, query))
+        return self.ranked_answers(queries, documents, top=top, texts=texts, look=look)
 
     def ranked_answers(
         self,
-        memories: Sequence[Memory],
         queries: Sequence[Query],
-        scores: Sequence[Floats],
+        documents: Sequence[ScoredMemory],
         *,
         top: int | None,
         texts: Sequence[str | None],
         look: int,
     ) -> list[list[Answer]]:
-        """The answers to each query from the scores of its memory's phrases."""
+        """The answers to each query from the scores of its document's phrases."""
         scored = [
-            ScoredPhrases(query, [of_memory], [memory.phrases], self.calibration)
-            for memory, query, of_memory in zip(memories, queries, scores, strict=True)
+            ScoredPhrases(query, [document], self.calibration)
+            for query, document in zip(queries, documents, strict=True)
         ]
         looks = self._look_again(scored, texts, look)
         return [
@@ -319,11 +319,12 @@ class Reader:
         self, phrases: ScoredPhrases, look: Look | None, top: int | None, text: str | None
     ) -> list[Answer]:
         """The answers from one document."""
-        query = phrases.query
+        query, (document,) = phrases.query, phrases.documents
         if look is None:
-            return rank(phrases.scores[0], query, phrases.indexes[0], top, text, self.calibration)
-        (share,) = phrases.shares(phrases.total, top, [text])
-        return rank_looked(query.question, look, share.answers, self.look_calibration, top)
+            return rank(document.scores, query, document.index, top, text, self.calibration)
+        ranked = rank_phrases(document.scores, query.null, document.index, top, phrases.total)
+        answers = ranked.answers(document.index, text, top)
+        return rank_looked(query.question, look, answers, self.look_calibration, top)
 
     @property
     def look_calibration(self) -> Calibration | None:
@@ -336,13 +337,13 @@ class Reader:
         """What the calibration of each question's best answer is computed from; None without an answer."""
         index = memory.phrases
         scored = [
-            ScoredPhrases(query, [self._scores(memory, query)], [index], self.calibration)
+            ScoredPhrases(query, [self._scored(memory, query)], self.calibration)
             for query in self.questions.encode(questions)
         ]
         features: list[Features | None] = []
         for phrases, seen in zip(scored, self._look_again(scored, [text] * len(scored), look), strict=True):
             query, of_answer = phrases.query, None
-            ranked = rank_phrases(phrases.scores[0], query.null, index, 1)
+            ranked = rank_phrases(phrases.documents[0].scores, query.null, index, 1)
             if seen is not None:
                 best = chosen_first(seen)[0]
                 of_answer = Features(best.text, best.sentence.text, look_features(query.question, seen))
@@ -353,15 +354,19 @@ class Reader:
             features.append(of_answer)
         return features
 
-    def scored(self, memories: Sequence[Memory], question: str, biases: Sequence[float]) -> ScoredPhrases:
+    def scored(
+        self, memories: Sequence[Memory], question: str, biases: Sequence[float] | None = None
+    ) -> ScoredPhrases:
         """The scores of the phrases of several memories, each with a bias."""
         self._check_memories(memories)
         (query,) = self.questions.encode([question])
-        scores = [
-            self._scores(memory, query) + np.float32(bias)
-            for memory, bias in zip(memories, biases, strict=True)
-        ]
-        return ScoredPhrases(query, scores, [memory.phrases for memory in memories], self.calibration)
+        documents = [self._scored(memory, query) for memory in memories]
+        if biases is not None:
+            documents = [
+                replace(document, scores=document.scores + np.float32(bias))
+                for document, bias in zip(documents, biases, strict=True)
+            ]
+        return ScoredPhrases(query, documents, self.calibration)
 
     def match(self, memories: Sequence[Memory], question: str) -> list[float]:
         """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
@@ -369,19 +374,18 @@ class Reader:
         "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
         answer, they say nothing about the order.
         """
-        self._check_memories(memories)
-        (query,) = self.questions.encode([question])
-        return [
-            float(np.logaddexp.reduce(np.append(self._scores(memory, query), np.float32(query.null))))
-            for memory in memories
-        ]
+        scored = self.scored(memories, question)
+        null = np.float32(scored.query.null)
+        return [float(np.logaddexp.reduce(np.append(document.scores, null))) for document in scored.documents]
 
-    def best_sentences(self, memory: Memory, question: str, count: int) -> list[tuple[int, int]]:
-        """The characters of the sentences that fit a question best: by words, and by their likeliest phrase."""
-        self.check_memory(memory)
-        (query,) = self.questions.encode([question])
-        best = query.best_sentences(memory.phrases, self._scores(memory, query), count)
-        return [(sentence.start, sentence.end) for sentence in best]
+    def best_sentences(
+        self, memories: Sequence[Memory], question: str, count: int
+    ) -> list[list[tuple[int, int]]]:
+        """The characters of each memory's sentences that fit a question best: by words, and by their best phrase."""
+        return [
+            [(sentence.start, sentence.end) for sentence in document.best_sentences(count)]
+            for document in self.scored(memories, question).documents
+        ]
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
@@ -420,10 +424,9 @@ class Reader:
         for memory in {id(memory): memory for memory in memories}.values():
             self.check_memory(memory)
 
-    def _scores(self, memory: Memory, query: Query) -> Floats:
-        """The score of each phrase of a memory."""
+    def _scored(self, memory: Memory, query: Query) -> ScoredMemory:
         with one_thread():
-            return query.scores(self._products(memory, query), memory.phrases, self.questions.neighbours)
+            return query.scored(self._products(memory, query), memory.phrases, self.questions.neighbours)
 
     def _products(self, memory: Memory, query: Query) -> Floats:
         """Phrase vector · query, for each phrase."""

@@ -73,7 +73,7 @@ class Service:
         self._making = asyncio.create_task(self._make_signatures())
 
     async def _make_signatures(self) -> None:
-        """Load signatures, and make those that are missing; until then words find their documents."""
+        """Load signatures, and make those that are missing; until then, documents are ranked by their words alone."""
         # A library that cannot be searched says so to the first who tries.
         with contextlib.suppress(AttarError):
             await self._searches.run(self.library.load_signatures)

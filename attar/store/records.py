@@ -211,6 +211,14 @@ def read_entry(value: Buffer, name: str) -> DocumentEntry:
         raise RecordError(f"{what} is damaged: {fault}", "add the document again") from fault
 
 
+def entry_named(name: str, value: Buffer) -> DocumentEntry:
+    """The entry of a document; an entry of another name is refused."""
+    entry = read_entry(value, name)
+    if entry.name != name:
+        raise RecordError(f"entry of {quoted(name)} is the entry of {quoted(entry.name)}")
+    return entry
+
+
 def entry_or_fault(key: bytes, value: Buffer) -> DocumentEntry | Fault:
     """The entry under a key; if it cannot be read, or is of another name, its fault."""
     name = name_in(key)

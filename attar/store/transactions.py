@@ -30,9 +30,9 @@ from attar.store.records import (
     Fault,
     Header,
     Record,
+    entry_named,
     entry_or_fault,
     key_of,
-    read_entry,
     read_header,
     read_text,
     values_of,
@@ -70,10 +70,7 @@ class Reading:
 
     def entry(self, name: str) -> DocumentEntry:
         """Return what the store knows of a document without its memory."""
-        entry = read_entry(self.entry_data(name), name)
-        if entry.name != name:
-            raise RecordError(f"entry of {quoted(name)} is the entry of {quoted(entry.name)}")
-        return entry
+        return entry_named(name, self.entry_data(name))
 
     def find(self, name: str) -> DocumentEntry | None:
         """Return a document's entry; None if there is none, or a damaged one, which may be replaced."""

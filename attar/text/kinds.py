@@ -222,12 +222,34 @@ def is_english(question: str) -> bool:
     return sum(word in english.SHARED_WORDS for word in words) + asks + accented < _SHARED
 
 
+# What people write before a question, and what adds nothing to it.
+_PREFACE = re.compile(
+    r"(?:(?:hi|hello|hey|please|thanks|quick question|according to (?:the|this) (?:text|document|file)|"
+    r"(?:(?:could|can|would|will) you (?:please |kindly )?|please )?(?:tell|show) me|"
+    r"do you (?:happen to )?know|i(?: would|['’]d)? (?:like|want|need) to know|"
+    r"i(?: was|['’]m| am) wondering)\b[\s,:;.!-]*)+(?=\w)",
+    re.IGNORECASE,
+)
+
+
+def without_preface(question: str) -> str:
+    """The question itself, without greetings and polite words before it.
+
+    >>> without_preface("Hi, could you please tell me where the keys are?")
+    'where the keys are?'
+    """
+    match = _PREFACE.match(question)
+    return question if match is None else question[match.end() :]
+
+
 # How a question begins that wants yes or no,
 _YES_NO = re.compile(
     r"(?:and |but |so )?(?:am|is|are|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might"
     r"|must)(?:n['’]?t)? \S",
     re.IGNORECASE,
 )
+# or, after polite words, "tell me if …",
+_WHETHER = re.compile(r"(?:if|whether) \S", re.IGNORECASE)
 # and the words of one that wants more than that.
 _WANTS_MORE = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how|or)\b|___", re.IGNORECASE)
 
@@ -238,4 +260,7 @@ def is_yes_no(question: str) -> bool:
     >>> [is_yes_no(text) for text in ("Is smoking allowed?", "Is it red or blue?", "Do you know who left?")]
     [True, False, False]
     """
-    return bool(_YES_NO.match(question.strip())) and not _WANTS_MORE.search(question)
+    question = question.strip()
+    plain = without_preface(question)
+    begins = _YES_NO.match(plain) or (plain != question and _WHETHER.match(plain))
+    return bool(begins) and not _WANTS_MORE.search(plain)

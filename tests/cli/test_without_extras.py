@@ -102,7 +102,7 @@ def without_extras(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for module, owners in metadata.packages_distributions().items()
         if not kept & {owner.lower().replace("_", "-") for owner in owners} and module != "attar"
     }
-    assert {"starlette", "pyarrow", "pypdf", "mcp", "ray", "faiss", "matplotlib", "numba"} <= absent
+    assert {"starlette", "pyarrow", "pypdf", "mcp", "ray", "matplotlib", "numba"} <= absent
     assert not {"torch", "numpy", "typer", "lmdb", "tokenizers"} & absent
     folder = tmp_path_factory.mktemp("site")
     (folder / "sitecustomize.py").write_text(SITE.format(absent=absent))

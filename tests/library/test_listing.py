@@ -95,14 +95,21 @@ def test_shards_list_what_one_library_lists(library, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ask", ["ask", "ask_all"])
-def test_a_question_for_yes_or_no_gets_the_sentence_that_decides(library, ask):
-    question = "Are dogs allowed in the hall?"
+@pytest.mark.parametrize("preface", ["", "Hi, "])
+def test_a_question_for_yes_or_no_gets_the_sentence_that_decides(library, ask, preface):
+    question = f"{preface}Are dogs allowed in the hall?"
     answers = library.ask("rules", question) if ask == "ask" else library.ask_all(question)
     best = next(answer for answer in answers if not answer.absent)
     assert (best.text, best.kind) == ("Dogs are not allowed in the hall.", "sentence")
     assert LETTERS["rules"][best.start : best.end] == best.text == best.quote
     texts = [answer.text for answer in answers if answer.document in (None, "rules")]
     assert len(texts) == len(set(texts))  # each sentence once
+
+
+@pytest.mark.slow
+def test_polite_words_do_not_change_what_all_documents_answer(library):
+    question = "Are dogs allowed in the hall?"
+    assert library.ask_all(f"Hi, {question}") == library.ask_all(question)
 
 
 @pytest.mark.slow

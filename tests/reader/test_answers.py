@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attar.memory.phrases import PhraseIndex
-from attar.reader.answers import ScoredPhrases, combined, rank, total_of
+from attar.reader.answers import rank
 from attar.reader.confidence import Calibration
 from tests.reader.test_confidence import INDEX, TEXT, asked, weights
 
@@ -62,18 +62,6 @@ def test_refuses_questions_in_other_languages_however_well_a_phrase_fits() -> No
     assert [answer.probability for answer in answers[:2]] == pytest.approx([0.7, 0.2])
     assert sum(answer.probability for answer in answers) <= 1 + 1e-9
     assert rank(scores, asked(question="Who led it?"), INDEX, 1, TEXT, calibration)[0].text == "Ann"
-
-
-def test_of_several_documents_refuses_questions_in_other_languages() -> None:
-    calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
-    for question, expected in (("Wer leitete die Sitzung?", True), ("Who led it?", False)):
-        scores = [np.array([20.0, 1.0, 0.0], np.float32), np.array([4.0, 1.0, 0.0], np.float32)]
-        scored = ScoredPhrases(asked(question=question), scores, [INDEX, INDEX], calibration)
-        total = total_of(0.0, scored.log_sums())
-        shares = scored.shares(total, 2, [TEXT, TEXT])
-        _, absent, refused = combined(shares, float(np.exp(-total)), scored.calibration)
-        assert refused is expected
-        assert (absent > 0.5) is expected
 
 
 def test_a_text_without_phrases_has_no_answer() -> None:

@@ -97,14 +97,15 @@ def test_sentences_count_for_their_neighbours_only(reader):
     )  # how rare a word is depends on all sentences
     full, cut = reader.read(TEXT).phrases, reader.read(TEXT, budget=2_000).phrases
     neighbours = np.array([0.5, 0.25], np.float32)
-    alone = query.overlap(full, np.zeros(2, np.float32))
+    alone = query.overlap(full).alone
     known = dict(zip(cut.sentence_starts[cut.known_sentences].tolist(), alone, strict=False))
     known = {
         start: own for start, own in zip(full.sentence_starts.tolist(), alone, strict=True) if start in known
     }
     starts = [None, *full.sentence_starts.tolist(), None]
     assert 0 < len(known) < len(alone)
-    for start, found in zip(cut.sentence_starts.tolist(), query.overlap(cut, neighbours), strict=True):
+    overlap = query.overlap(cut).with_neighbours(neighbours)
+    for start, found in zip(cut.sentence_starts.tolist(), overlap, strict=True):
         if start in known:
             at = starts.index(start)
             before, after = (known.get(starts[each], 0.0) for each in (at - 1, at + 1))
@@ -114,7 +115,7 @@ def test_sentences_count_for_their_neighbours_only(reader):
 def test_only_known_sentences_are_quoted(reader):
     memory = reader.read(TEXT, budget=600)
     count = int(memory.phrases.known_sentences.sum())
-    best = reader.best_sentences(memory, "who wrote a letter?", 50)
+    (best,) = reader.best_sentences([memory], "who wrote a letter?", 50)
     assert len(best) == count
     assert set(best) <= set(sentence_spans(TEXT))
 

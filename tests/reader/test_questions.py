@@ -8,8 +8,9 @@ import pytest
 
 from attar.memory.phrases import PhraseIndex
 from attar.reader import questions
-from attar.reader.questions import Query, content_words, without_preface
+from attar.reader.questions import Query, content_words
 from attar.reader.reader import Reader
+from attar.text.kinds import without_preface
 
 NEIGHBOURS = np.array([0.5, 0.25], np.float32)
 
@@ -52,7 +53,8 @@ def test_overlap_is_the_weighted_best_match_of_each_word(monkeypatch, numbers, w
     index = make_index(
         [np.unique(rng.integers(0, 50, rng.integers(0, 9))).tolist() for _ in range(sentences)]
     )
-    np.testing.assert_allclose(query.overlap(index, NEIGHBOURS), slow_overlap(query, index), rtol=1e-5)
+    found = query.overlap(index).with_neighbours(NEIGHBOURS)
+    np.testing.assert_allclose(found, slow_overlap(query, index), rtol=1e-5)
 
 
 def test_a_rare_word_of_the_question_lifts_the_sentences_that_have_it():
@@ -65,7 +67,8 @@ def test_a_rare_word_of_the_question_lifts_the_sentences_that_have_it():
     index = make_index([[5, 7], [5], [5, 8], [5, 9]])
     common, rare = np.log(5 / 4) / np.log(5), 2 * np.log(5 / 2) / np.log(5)
     expected = 0.8 * np.array([common + rare, common, common + rare, common])
-    np.testing.assert_allclose(query.overlap(index, NEIGHBOURS), expected, rtol=1e-5)
+    found = query.overlap(index).with_neighbours(NEIGHBOURS)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_long_question_on_a_long_text_takes_little_memory():
@@ -74,7 +77,7 @@ def test_a_long_question_on_a_long_text_takes_little_memory():
     query = make_query(rng, 256, 1_000)
     index = make_index([rng.choice(1_000, 20, replace=False).tolist() for _ in range(20_000)])
     tracemalloc.start()
-    query.overlap(index, NEIGHBOURS)
+    query.overlap(index).with_neighbours(NEIGHBOURS)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 60e6
@@ -86,7 +89,7 @@ def test_phrases_that_only_repeat_the_question_are_lowered():
     phrases = sorted((text.index(part), text.index(part) + len(part), 0, 0.0) for part in parts)
     index = PhraseIndex.of(text, phrases, [(0, len(text))], [[]])
     query = make_query(np.random.default_rng(0), 1, question="Who are the Finches, who wrote?")
-    found = query.scores(np.zeros(len(phrases), np.float32), index, NEIGHBOURS)
+    found = query.scored(np.zeros(len(phrases), np.float32), index, NEIGHBOURS).scores
     lowered = {index.text_of(at) for at in np.flatnonzero(found < 0)}
     assert lowered == {"The Finches", "wrote", "the Finches wrote"}
 

@@ -260,7 +260,8 @@ class TestAnswers:
             query = replace(
                 query, exact=[np.zeros(0, np.int64)] * len(query.exact)
             )  # not a part of the network
-            overlap = query.overlap(index, parts.weight("network.neighbours"))[index.sentences]
+            neighbours = parts.weight("network.neighbours")
+            overlap = query.overlap(index).with_neighbours(neighbours)[index.sentences]
             products = memory.dequantized @ query.vector * parts.options.size**-0.5
             compared = 0
             for start, length, prior, product, shared in zip(

@@ -1,4 +1,4 @@
-"""The kind of an answer, by its words and those around it."""
+"""The kind of an answer, by its words and those around it, and questions that want yes or no."""
 
 import zlib
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from attar.text.kinds import kind_of
+from attar.text.kinds import is_yes_no, kind_of
 
 KINDS = {"person", "place", "organization", "name", "date", "time", "money", "number", "phrase"}
 
@@ -80,3 +80,21 @@ def test_most_kinds_are_right(held_out, least):
 )
 def test_the_kind_of_a_phrase(before, phrase, after, kind):
     assert kind_of(phrase, before, after) == kind
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Is smoking allowed?", True),
+        ("Hi, is smoking allowed?", True),
+        ("Do you know if smoking is allowed?", True),
+        ("Please tell me whether smoking is allowed.", True),
+        ("Could you tell me where smoking is allowed?", False),
+        ("Can you show me the rent?", False),
+        ("Is it red or blue?", False),
+        ("If it rains, the fair is held in ___", False),
+        ("If a key is lost, the fee is?", False),
+    ],
+)
+def test_a_question_wants_yes_or_no_whatever_is_said_before_it(question, expected):
+    assert is_yes_no(question) is expected
