@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _NUMBER = re.compile(r"[\W\d_]*")
+_DIGIT = re.compile(r"\d").search
 _GAP = re.compile(r"[^\S\n]{2,}|\t[^\S\n]*")
 _GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)\S")
 _CAPITAL = re.compile(
@@ -119,7 +120,14 @@ def _row_text(names: Sequence[str], row: Sequence[str], keys: Sequence[int], as_
 
 
 def _key_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, ...] | None:
-    """The columns that tell rows apart: one with words, if there is one, or with numbers, or the first few together."""
+    """The columns that tell rows apart: one with words, or the first few together, or one with dates or numbers.
+
+    A date is what a row is about only in the first column.
+
+    >>> names, ann, bob = ["name", "course", "passed"], ["Ann", "first aid", "3 May"], ["Bob", "first aid", "4 May"]
+    >>> _key_columns(names, [ann, bob]), _key_columns(names, [ann, ["Ann", "boiler", "5 May"], bob])
+    ((0,), (0, 1))
+    """
 
     def differ(columns: Sequence[int]) -> bool:
         values = [tuple(row[at] if at < len(row) else "" for at in columns) for row in rows]
@@ -127,10 +135,14 @@ def _key_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[i
 
     few = [*range(min(_KEY_COLUMNS, len(names)))]
     alone = [at for at in few if differ([at])]
-    words = [at for at in alone if not all(_NUMBER.fullmatch(row[at]) for row in rows)]
-    if words or alone:
-        return ((words or alone)[0],)
-    return next((tuple(few[:count]) for count in (2, 3) if count < len(names) and differ(few[:count])), None)
+    words = [at for at in alone if not all((_DIGIT if at else _NUMBER.fullmatch)(row[at]) for row in rows)]
+    if words:
+        return (words[0],)
+    together = next(
+        (tuple(few[:count]) for count in (2, 3) if count < len(names) and differ(few[:count])), None
+    )
+    is_named = bool(rows) and not all(_NUMBER.fullmatch(row[0]) for row in rows if row)
+    return together if together and (is_named or not alone) else (alone[0],) if alone else None
 
 
 def names_columns(row: Sequence[str]) -> bool:
