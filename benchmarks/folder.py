@@ -2,8 +2,8 @@
 
 The folder (`firm_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms
 (`form_files.py`) are asked one by one, as plain text, DOCX and PDF. Both were written before the work that they
-measure. The first results have been looked at question by question, and rules mended (`LOG.md`). `--set 2` is
-another folder and other forms (`theatre_files.py`), written before they were measured.
+measure. The first results have been looked at question by question, and rules mended (`LOG.md`). `--set 2` and
+`--set 3` are other folders and other forms (`folder_files.py`), each written before it was measured.
 """
 
 import json
@@ -28,8 +28,8 @@ from attar.results import Answer, Certainty
 from attar.training.metrics import CertaintyScore, by_certainty, certainty_line, normalized
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.firm_files import make_firm
+from benchmarks.folder_files import make_folder
 from benchmarks.form_files import make_forms, make_forms_of
-from benchmarks.theatre_files import SET_2, make_theatre
 
 QUESTIONS = Path(__file__).parent / "questions"
 # Words without digits that a right answer may have around a correct one, such as "before" or "pounds per month".
@@ -191,19 +191,21 @@ def main(
         bool, typer.Option("--verbose", help="Print each question and what was answered.")
     ] = False,
     only: Annotated[str, typer.Option(help="firm (the folder) or forms; both by default.")] = "",
-    which: Annotated[int, typer.Option("--set", min=1, max=2, help="Which folder and forms.")] = 1,
+    which: Annotated[int, typer.Option("--set", min=1, max=3, help="Which folder and forms.")] = 1,
     novel: Annotated[Path | None, typer.Option(help="A novel as a text, instead of made-up stories.")] = None,
     reader: ReaderFolder = None,
     as_json: Json = False,
 ) -> None:
     """Ask the questions about a folder and about forms, and print how many are answered right."""
     torch.set_num_threads(1)
-    name, make, forms = "theatre", make_theatre, make_forms_of(SET_2 / "forms")
-    folder_questions, form_questions = SET_2 / "questions.json", SET_2 / "forms.json"
     if which == 1:
         text = novel.read_text() if novel else None
         name, make, forms = "firm", partial(make_firm, novel_text=text), make_forms()
         folder_questions, form_questions = QUESTIONS / "firm.json", QUESTIONS / "forms.json"
+    else:
+        name, place = {2: "theatre", 3: "landlord"}[which], QUESTIONS / f"folder-{which}"
+        make, forms = partial(make_folder, source=place / "files"), make_forms_of(place / "forms")
+        folder_questions, form_questions = place / "questions.json", place / "forms.json"
     rows: dict[str, dict[str, float]] = {}
     asked: list[Judged] = []
     if only != "forms":

@@ -1,6 +1,6 @@
-"""The folder of a theatre, made from `questions/folder-2`: 52 made-up files of 29 kinds.
+"""The folders of made-up files of many kinds: a theatre's (`questions/folder-2`) and a landlord's (`folder-3`).
 
-Nothing in it is written in Python: `rota.xlsx.json` has the arguments of the function that makes `rota.xlsx`,
+Nothing in them is written in Python: `rota.xlsx.json` has the arguments of the function that makes `rota.xlsx`,
 `letter.docx.txt` is the text of `letter.docx`, and a folder `papers.zip` has the files of the archive.
 """
 
@@ -12,8 +12,6 @@ from typing import Any
 from benchmarks.document_files import docx_of, epub_of, html_of, pdf_of, pdf_table_of, tar_of, xlsx_of, zip_of
 from benchmarks.firm_files import attached
 from benchmarks.office_files import msg_of, odp_of, ods_of, odt_of, pptx_of, rtf_of
-
-SET_2 = Path(__file__).parent / "questions" / "folder-2"
 
 
 def _pdf(**content: Any) -> bytes:
@@ -40,7 +38,7 @@ _OF_TEXT: dict[str, Callable[[str], bytes]] = {
 }  # fmt: skip
 _OF_JSON: dict[str, Callable[..., bytes]] = {
     ".docx": docx_of, ".xlsx": xlsx_of, ".ods": ods_of, ".pdf": _pdf, ".pptx": pptx_of, ".odp": odp_of,
-    ".epub": epub_of, ".msg": _msg,
+    ".epub": epub_of, ".msg": _msg, ".html": html_of,
 }  # fmt: skip
 _OF_FILES: dict[str, Callable[[dict[str, bytes]], bytes]] = {
     ".zip": zip_of, ".gz": lambda files: tar_of(files, "gz"), ".eml": _mail,
@@ -67,9 +65,9 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return made
 
 
-def make_theatre(folder: Path) -> int:
-    """Write the files of the theatre; returns their number."""
-    files = files_of(SET_2 / "files")
+def make_folder(folder: Path, source: Path) -> int:
+    """Write the files of a folder such as `questions/folder-2/files`; returns their number."""
+    files = files_of(source)
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
