@@ -159,8 +159,8 @@ class _Int8Linear:
         if torch is None or not hasattr(torch, "_int_mm"):  # the latter while it is imported
             if self._quick and not self._floats.size:
                 self._floats = self._matrix.T.astype(np.float32, order="C")
-            # Made anew each time, unless it is quick: in float32 it takes four times the memory. Transposing what is
-            # used once would take longer than the product.
+            # Made anew each time, unless it is quick: in float32 it takes four times the memory. What is used once
+            # is not transposed in memory, which would take longer than the product gains.
             floats = self._floats if self._quick else self._matrix.astype(np.float32).T
             product: Floats = levels @ floats
             return product

@@ -227,7 +227,7 @@ _PREFACE = re.compile(
     r"(?:(?:hi|hello|hey|please|thanks|quick question|according to (?:the|this) (?:text|document|file)|"
     r"(?:(?:could|can|would|will) you (?:please |kindly )?|please )?(?:tell|show) me|"
     r"do you (?:happen to )?know|i(?: would|['’]d)? (?:like|want|need) to know|"
-    r"i(?: was|['’]m| am) wondering)\b[\s,:;.!-]*)+(?=\w)",
+    r"i(?: was|['’]m| am) wondering)\b(?:[\s,:;.!]|-(?=\s))*)+(?=\w)",
     re.IGNORECASE,
 )
 
@@ -237,6 +237,8 @@ def without_preface(question: str) -> str:
 
     >>> without_preface("Hi, could you please tell me where the keys are?")
     'where the keys are?'
+    >>> without_preface("hi-fi price"), without_preface("hey - who left?")
+    ('hi-fi price', 'who left?')
     """
     match = _PREFACE.match(question)
     return question if match is None else question[match.end() :]
