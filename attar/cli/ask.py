@@ -176,8 +176,13 @@ def _document_and_questions(
     if is_question and first not in library:
         return None, [first, *rest]
     try:
-        return find_document(library.store, first), rest
+        document = find_document(library.store, first)
+        if len(rest) > 1 and _is_unquoted(rest):
+            raise _needs_quotes(rest)
+        return document, rest
     except UnknownDocumentError as unknown:
+        if rest and not unknown.similar and _is_unquoted([first, *rest]):
+            raise _needs_quotes([first, *rest]) from None
         # A sentence. Before other questions, two words are rather a mistyped name, and so is what resembles a name.
         words = len(first.split())
         if (not rest and words > 1) or (words > 2 and not unknown.similar):
@@ -186,6 +191,20 @@ def _document_and_questions(
             raise
         remedy = "list the documents, or end a question with a question mark"
         raise OptionError(f"there is no document {quoted(first)}", remedy) from None
+
+
+def _is_unquoted(arguments: Sequence[str]) -> bool:
+    """Whether these are rather the words of one question, which the shell took apart, than questions.
+
+    >>> _is_unquoted(["Who", "left?"]), _is_unquoted(["Who?", "When?"]), _is_unquoted(["Who left", "When"])
+    (True, False, False)
+    """
+    are_words = all(len(argument.split()) == 1 and "___" not in argument for argument in arguments)
+    return are_words and not all(argument.endswith("?") for argument in arguments)
+
+
+def _needs_quotes(words: Sequence[str]) -> OptionError:
+    return OptionError("a question of several words needs quotes", f'type "{" ".join(words)}"')
 
 
 def _results(asking: Asking, asked: Sequence[_Asked], *, every: bool) -> list[Result]:

@@ -16,7 +16,7 @@ from attar.cli.output import (
     printable,
     progress_bar,
 )
-from attar.errors import OptionError
+from attar.errors import OptionError, UnknownDocumentError
 
 
 @options.choosing_documents
@@ -33,8 +33,13 @@ def list_documents(
     """
     from attar.library.library import Library
 
+    within = options.subset_of(**chosen)
     with Library(store, read_only=True) as library:
-        documents = library.documents(after=after, limit=limit, within=options.subset_of(**chosen))
+        for name in () if within is None else within.names:
+            similar = library.similar(name)
+            if similar is not None:  # no document has this name
+                raise UnknownDocumentError.named(name, similar)
+        documents = library.documents(after=after, limit=limit, within=within)
         if as_json:
             print_json({"documents": list(documents)})
             return
@@ -62,7 +67,11 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
         source = library.store.entry(document.name).source
     fields = msgspec.to_builtins(document)
     text = fields.pop("text")
-    rows = fact_rows(fields | {"name": one_line(document.name), "source": source})
+    labels = {
+        "tags": ", ".join(document.tags),
+        "metadata": ", ".join(f"{key}: {value}" for key, value in document.metadata.items()),
+    }
+    rows = fact_rows(fields | labels | {"name": one_line(document.name), "source": source})
     facts = columns([row for row in rows if row[1] not in ("", "None")])
     print_result(document, facts if text is None else f"{facts}\n\n{printable(text)}", as_json=as_json)
 

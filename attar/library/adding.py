@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _AHEAD = 2**22
 # The number of last changes whose ids a document remembers: half a kilobyte.
 CHANGE_IDS = 32
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _LONGEST_KEY = 255
 
 
@@ -102,7 +103,7 @@ class Adder:
                 if not is_refused:
                     accepted.append(_Pending(draft, known, is_done))
                     continue
-                refused.append(name_taken(draft.name, draft.origin.source))
+                refused.append(name_taken(draft.name, draft.origin.source, known))
                 if self.on_refused is None:
                     break
         return accepted, refused
@@ -154,7 +155,7 @@ class Adder:
             if earlier is not None and self._is_done(draft, earlier):
                 return change_of(earlier, "unchanged")
             if self._refuses(draft, earlier):
-                raise name_taken(draft.name)
+                raise name_taken(draft.name, known=earlier)
         record = Record.of(
             draft.name,
             encoded.memory,
@@ -171,6 +172,8 @@ class Adder:
 
     def _is_done(self, draft: Draft, known: DocumentEntry | None) -> bool:
         """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
+        if known is not None and self._holds_file(draft, known):
+            return True
         if known is None or known.digest != draft.digest or self.library.budget not in (None, known.budget):
             return False
         if draft.origin.tags not in (None, known.tags) or draft.origin.metadata not in (None, known.metadata):
@@ -179,9 +182,13 @@ class Adder:
 
     def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
         """Whether a name is taken by another text; a file that changed may replace its own document."""
-        if known is None or known.digest == draft.digest or self.replace:
+        if known is None or known.digest == draft.digest or self.replace or self._holds_file(draft, known):
             return False
         return again or not draft.origin.source or draft.origin.source != known.source
+
+    def _holds_file(self, draft: Draft, known: DocumentEntry) -> bool:
+        """Whether a document was appended to that had the text of this file: writing would lose what was appended."""
+        return not self.replace and bool(draft.origin.source) and draft.digest == _appended_to(known)
 
 
 def _with_labels(origin: Origin, earlier: DocumentEntry | None) -> Origin:
@@ -212,8 +219,11 @@ def cut_to_budget(memory: Memory, budget: int) -> Memory:
     return within_budget(memory, budget) if budget else memory
 
 
-def name_taken(name: str, source: str = "") -> NameTakenError:
+def name_taken(name: str, source: str = "", known: DocumentEntry | None = None) -> NameTakenError:
     """The error for another text under a name that exists; one from a file may replace what came from that file."""
+    if known is not None and _appended_to(known):
+        message = f"document {quoted(name)} was appended to"
+        return NameTakenError(message, "--replace (in Python replace=True) would lose what was appended")
     also = ", and is not from this file" if source else ""
     message = f"document {quoted(name)} already exists with a different text{also}"
     return NameTakenError(message, "use --replace (in Python replace=True), or another name")
@@ -291,7 +301,7 @@ def append(library: "Library", draft: Draft, *, key: str | None, progress: Progr
                     title=before.entry.title,
                     text=whole,
                     created=before.entry.created,
-                    applied=(*before.entry.applied, *applied)[-CHANGE_IDS:],
+                    applied=_continued_ids(before.entry, applied),
                     signature=searching.record(changes, sums, text_kept=False),
                     origin=appended_origin(before, draft.origin.parts, len(JOINT)),
                     budget=before.entry.budget,
@@ -353,6 +363,21 @@ def _change_ids(key: str | None, *digests: bytes) -> tuple[bytes, ...]:
     if not (0 < len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable()):
         raise OptionError.expected("key", f"1 to {_LONGEST_KEY} printable ASCII characters", quoted(key))
     return (hashlib.blake2b(b"".join((digest_of(key), *digests)), digest_size=16).digest(),)
+
+
+def _appended_to(entry: DocumentEntry) -> bytes:
+    """The digest of the file's text that a document had before it was appended to; empty if there is none."""
+    return next((known for known in entry.applied if len(known) == _DIGEST_BYTES), b"")
+
+
+def _continued_ids(before: DocumentEntry, new: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The ids of a document's changes after one more, and before them the digest of its file's text.
+
+    By that digest, which is longer than an id, the file is known when its folder is added again.
+    """
+    file = before.digest if before.source else _appended_to(before)
+    ids = tuple(known for known in before.applied if len(known) != _DIGEST_BYTES)
+    return (*((file,) if file else ()), *(*ids, *new)[-CHANGE_IDS:])
 
 
 def _check_merge(names: Sequence[str]) -> None:

@@ -59,6 +59,9 @@ def no_store(path: Path) -> StoreError:
             f"name one (a folder in it), attar serve all, or join them: attar shard {path} --into 1 --out NEW"
         )
         return StoreError(f"{path} is a folder of shards, not a store", remedy)
+    if " " in path.name and path.name.endswith("?"):  # a question, in the place of the library
+        remedy = f'the library comes first: attar ask LIBRARY "{path.name}"'
+        return StoreError(f"there is no library at {path}", remedy)
     return StoreError(f"there is no library at {path}", f"add documents first: attar add {path} FILE")
 
 

@@ -142,7 +142,8 @@ class DocumentEntry(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     tokens: _Count = 0
     memory_bytes: _Count = 0
     text_bytes: _Count | None = None
-    # Ids of the last changes that a client may repeat, the newest last.
+    # Ids of the last changes that a client may repeat, the newest last; before them, if it was appended to, the
+    # digest of the text that its file had.
     applied: tuple[Annotated[bytes, msgspec.Meta(max_length=32)], ...] = ()
     # The file that it was read from and has not been changed since, the document's own date, and `pack_parts`.
     source: str = ""

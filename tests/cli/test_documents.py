@@ -23,6 +23,11 @@ MISTAKES = {
     "ask S '…?!?'": "question: expected some words",
     "ask S story7 'Who left?'": "there is no document 'story7'; did you mean",
     "ask S story0 'Who left?' --tag x": "exclude each other",
+    "ask S Who bakes the cake?": 'a question of several words needs quotes; type "Who bakes the cake?"',
+    "ask S story0 Who washed the van": 'needs quotes; type "Who washed the van"',
+    "ask 'Who bakes the cake?'": 'the library comes first: attar ask LIBRARY "Who bakes the cake?"',
+    "list S --name nosuch": "there is no document 'nosuch'; list the documents to see their names",
+    "list S --name story0 --name story7 --json": "there is no document 'story7'; did you mean",
     "ask nowhere 'Who left?'": "nowhere; add documents first: attar add",
     "search nowhere tea": "there is no library",
     "list nowhere": "there is no library",
@@ -63,6 +68,16 @@ def test_tags_are_added_and_taken_away(filled):
     ]
     assert filled("tag", "S", "story0", "--remove", "old", "--remove", "read")[1] == ["story0: no tags"]
     assert filled("list", "S", "--tag", "old")[1][1:][0].endswith("sub/story2")
+
+
+def test_show_prints_tags_and_metadata_as_words_and_leaves_out_empty_ones(filled, reader):
+    lines = filled("show", "S", "story0")[1]
+    assert not any(line.startswith(("tags", "metadata")) for line in lines[:12])
+    filled("tag", "S", "story0", "--add", "read", "--add", "old")
+    with Library("S", reader) as library:
+        library.add("note", "Ann left.", metadata={"author": "Eve", "year": "1815"})
+    assert "tags        read, old" in filled("show", "S", "story0")[1]
+    assert "metadata    author: Eve, year: 1815" in filled("show", "S", "note")[1]
 
 
 def test_remove_removes_several(filled, listed):

@@ -136,10 +136,27 @@ def test_two_texts_of_one_name_in_one_file_are_not_replaced_by_each_other(tmp_pa
         assert line.startswith("document 'x' already exists with a different text")
 
 
-def test_a_document_that_was_appended_to_is_not_replaced_by_its_file(folder, add, library):
-    add(folder)
-    library.append("a", "Bob came.")
-    changes, gone, bad = add(folder)
-    assert "a" not in changes
-    assert (gone, len(bad)) == ([], 1)
-    assert library.store.get("a").entry.source == ""
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_a_document_that_was_appended_to_stays_when_its_file_is_added_again(
+    folder, tmp_path, reader, keep_text
+):
+    with Library(tmp_path / "kept", reader, keep_text=keep_text) as library:
+
+        def add(replace=False):
+            added = add_files(lambda: library, find_files([folder]), sync=True, replace=replace)
+            return {change.name: change.change for change in added.changes}, added.removed, added.refused
+
+        add()
+        library.append("a", "Bob came.", key="1")
+        library.append("a", "Dan came.")
+        before = library.store.get("a").entry
+        changes, gone, bad = add()
+        assert (changes["a"], gone, bad) == ("unchanged", [], [])
+        (folder / "a.txt").write_text("Ann stayed.")
+        changes, gone, (line,) = add()
+        assert ("a" in changes, gone) == (False, [])
+        assert line.startswith("document 'a' was appended to; --replace")
+        assert library.store.get("a").entry == before
+        assert before.source == ""
+        assert add(replace=True)[0]["a"] == "replaced"
+        assert add()[0]["a"] == "unchanged"
