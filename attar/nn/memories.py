@@ -135,15 +135,14 @@ class Memories:
     def prepare(self) -> "Memories":
         """The same, with what lookups of a ridge need computed once: (G + λI)⁻¹ C. Others need nothing.
 
-        A document of no tokens has no ridge and is refused.
+        It is 0 for a document of no tokens.
         """
         if not self.ridge or self.prepared is not None:
             return self
-        if not is_traced() and not self.tokens.is_meta and bool((self.tokens == 0).any()):
-            empty = int((self.tokens == 0).nonzero()[0])
-            raise ShapeError(f"prepare: document {empty} is empty and has no ridge", "leave it out")
-        k = self.state.shape[-2]
-        solved = ridge_solution(self.state.view(-1, k, self.state.shape[-1]), ridge=self.ridge)
+        # Where everything was subtracted, rounding is left; λ is relative to G and would amplify it.
+        empty = (self.tokens == 0).view(-1, *[1] * (self.state.ndim - 1))
+        state = self.state.masked_fill(empty, 0)
+        solved = ridge_solution(state.reshape(-1, *state.shape[-2:]), ridge=self.ridge)
         # Row by row, as other memories are: the solver's columns take lookups a fifth longer.
         rows = solved.contiguous().view(*self.state.shape[:-1], solved.shape[2])
         return dataclasses.replace(self, prepared=rows)
