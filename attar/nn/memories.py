@@ -212,15 +212,21 @@ class Memories:
         return (self.names or ()).index(name)
 
 
+def form_name(mechanism: str, ridge: float) -> str:
+    """A mechanism and its ridge, as messages show them.
+
+    >>> form_name("keyed", 0.1)
+    "'keyed' with ridge 0.1"
+    """
+    return quoted(mechanism) + (f" with ridge {ridge!r}" if ridge else "")
+
+
 def _check_alike(what: str, left: Memories, right: object, *, same_batch: bool = True) -> None:
     """Refuse memories of another mechanism, size or device."""
     if not isinstance(right, Memories):
         raise DtypeError.expected(what, "Memories", type(right).__name__)
     if left._form() != right._form():
-        forms = (
-            f"memories of {quoted(m)}" + (f" with ridge {r:g}" if r else "")
-            for m, r in (left._form(), right._form())
-        )
+        forms = (f"memories of {form_name(*each._form())}" for each in (left, right))
         raise OptionError.expected(what, *forms)
     check_device("memories.tokens", left.tokens, right.tokens)
     if same_batch:

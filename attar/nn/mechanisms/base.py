@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.memories import Memories as Memories
+from attar.nn.memories import form_name
 from attar.ops import checks
 from attar.ops.along import lookup_along
 from attar.ops.gram import encode, neutral_in_padding
@@ -39,6 +40,7 @@ class Mechanism(nn.Module, ABC):
     """
 
     name: str
+    ridge = 0.0
 
     def __init__(
         self, size: int, *, heads: int = 1, device: checks.Device = None, dtype: checks.Dtype = None
@@ -83,9 +85,10 @@ class Mechanism(nn.Module, ABC):
         return ", ".join([f"size={self.size}", *changed])
 
     def check_own(self, memories: Memories) -> None:
-        """Refuse memories of another mechanism."""
-        if memories.mechanism != self.name:
-            raise OptionError.expected("memories", f"those of {self.name!r}", repr(memories.mechanism))
+        """Refuse memories of another mechanism, or of another ridge."""
+        if (memories.mechanism, memories.ridge) != (self.name, self.ridge):
+            own, given = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
+            raise OptionError.expected("memories", f"those of {own}", given)
 
     def count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
@@ -154,8 +157,6 @@ class MatrixMechanism(Mechanism):
     C q grows with the document: `scale="sqrt"` divides it by √tokens, `scale="mean"` by tokens. The division is done
     at lookup, so that a stored C stays a sum.
     """
-
-    ridge = 0.0
 
     def __init__(
         self,

@@ -102,14 +102,8 @@ class KeyedAttention(MatrixMechanism):
     def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
         """Σ (key_t · q) x_t / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of the values."""
         self.check_own(memories)
-        if not self.ridge:
-            return self.read(memories.state, memories.tokens, queries)
-        solution = memories.prepare().prepared
-        if solution is None:
-            raise OptionError.expected(
-                "memories", "those of a ridge, [C, G]", "C alone", "encode with ridge=True"
-            )
-        return self.read(solution, memories.tokens, queries)
+        prepared = memories.prepare().prepared
+        return self.read(memories.state if prepared is None else prepared, memories.tokens, queries)
 
     def written(
         self, hidden: Float[Tensor, "B n k"], mask: Mask, *, values: Float[Tensor, "B n d"] | None = None
