@@ -58,6 +58,7 @@ class KeyedAttention(MatrixMechanism):
     """
 
     name = "keyed"
+    inputs = ("values",)
 
     def __init__(
         self,
