@@ -135,15 +135,14 @@ class Memories:
     def prepare(self) -> "Memories":
         """The same, with what lookups of a ridge need computed once: (G + λI)⁻¹ C. Others need nothing.
 
-        A document of no tokens has no ridge and is refused.
+        It is 0 for a document of no tokens.
         """
         if not self.ridge or self.prepared is not None:
             return self
-        if not is_traced() and not self.tokens.is_meta and bool((self.tokens == 0).any()):
-            empty = int((self.tokens == 0).nonzero()[0])
-            raise ShapeError(f"prepare: document {empty} is empty and has no ridge", "leave it out")
-        k = self.state.shape[-2]
-        solved = ridge_solution(self.state.view(-1, k, self.state.shape[-1]), ridge=self.ridge)
+        # Where everything was subtracted, rounding is left; λ is relative to G and would amplify it.
+        empty = (self.tokens == 0).view(-1, *[1] * (self.state.ndim - 1))
+        state = self.state.masked_fill(empty, 0)
+        solved = ridge_solution(state.reshape(-1, *state.shape[-2:]), ridge=self.ridge)
         # Row by row, as other memories are: the solver's columns take lookups a fifth longer.
         rows = solved.contiguous().view(*self.state.shape[:-1], solved.shape[2])
         return dataclasses.replace(self, prepared=rows)
@@ -213,15 +212,21 @@ class Memories:
         return (self.names or ()).index(name)
 
 
+def form_name(mechanism: str, ridge: float) -> str:
+    """A mechanism and its ridge, as messages show them.
+
+    >>> form_name("keyed", 0.1)
+    "'keyed' with ridge 0.1"
+    """
+    return quoted(mechanism) + (f" with ridge {ridge!r}" if ridge else "")
+
+
 def _check_alike(what: str, left: Memories, right: object, *, same_batch: bool = True) -> None:
     """Refuse memories of another mechanism, size or device."""
     if not isinstance(right, Memories):
         raise DtypeError.expected(what, "Memories", type(right).__name__)
     if left._form() != right._form():
-        forms = (
-            f"memories of {quoted(m)}" + (f" with ridge {r:g}" if r else "")
-            for m, r in (left._form(), right._form())
-        )
+        forms = (f"memories of {form_name(*each._form())}" for each in (left, right))
         raise OptionError.expected(what, *forms)
     check_device("memories.tokens", left.tokens, right.tokens)
     if same_batch:

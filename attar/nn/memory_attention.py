@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attar.errors import OptionError, ShapeError
+from attar.errors import ShapeError
 from attar.nn.mechanisms import attention
-from attar.nn.mechanisms.base import MatrixMechanism, Mechanism, Scale, blank
+from attar.nn.mechanisms.base import Mechanism, Scale, blank
 from attar.nn.mechanisms.keyed import Features, KeyedAttention, check_features, positive
 from attar.nn.memories import Memories
 from attar.ops.checks import Device, Dtype, Lengths, check_floats, length_mask, shape_of
@@ -89,14 +89,10 @@ class MemoryAttention(nn.Module):
         x: Queries,
         lengths: Lengths = None,
         *,
-        cu_seqlens: Int[Tensor, " S"] | None = None,
+        cu_seqlens: Lengths = None,
         memories: Memories | None = None,
     ) -> Queries:
         """Causal self-attention: every position of x reads the memory of x up to itself, after `memories`."""
-        if not isinstance(self.mechanism, MatrixMechanism):
-            raise OptionError.expected(
-                "lookup_along", "linear, gated, decayed or keyed", repr(self.mechanism.name)
-            )
         hidden, inputs = self._written(x, lengths)
         options = {"cu_seqlens": cu_seqlens, "memories": memories, **inputs}
         return self.project_readouts(

@@ -26,7 +26,7 @@ def lookup_along(
     alpha: Gate = None,
     beta: Gate = None,
     lengths: checks.Lengths = None,
-    cu_seqlens: Int[Tensor, " S"] | None = None,
+    cu_seqlens: checks.Lengths = None,
     initial: Float[Tensor, "B k d"] | None = None,
 ) -> Float[Tensor, "B n d"]:
     """The readout at every position, in the queries' dtype; 0 after the end of a document.
@@ -114,7 +114,7 @@ def _sums_before(
     return torch.stack(memories, 1)
 
 
-def sequence_starts(cu_seqlens: Int[Tensor, " S"], n: int) -> Int[Tensor, " starts"]:
+def sequence_starts(cu_seqlens: Tensor | list[int] | tuple[int, ...], n: int) -> Int[Tensor, " starts"]:
     """The places of the first tokens of packed sequences; places that go backwards are refused.
 
     >>> sequence_starts(torch.tensor([0, 2, 2, 5]), 5).tolist()  # the second is empty

@@ -110,6 +110,7 @@ class MemoryBank:
 
     def write(self, documents: Documents, memories: Float[Tensor, "D ..."]) -> None:
         """Store memories under their documents' names or indices, replacing earlier ones."""
+        documents = [documents] if isinstance(documents, str) else documents
         numbered = not _are_names(documents)
         if numbered:
             self._indices(documents)
@@ -134,9 +135,10 @@ class MemoryBank:
 
     def read(self, documents: Documents) -> Float[Tensor, "D ..."]:
         """The memories as they are stored, in float32."""
-        found = self._matrices(self._rows(self._indices(documents)))[:, : self.rows]
+        indices = self._indices(documents)
+        found = self._matrices(self._rows(indices))[:, : self.rows]
         found = found if self.columns is not None else found[:, :, : self.rows]
-        return found if self.heads == 1 else found.view(len(documents), self.heads, *found.shape[1:])
+        return found if self.heads == 1 else found.view(len(indices), self.heads, *found.shape[1:])
 
     def lookup(self, documents: Documents, queries: Float[Tensor, "Q k"]) -> Float[Tensor, "Q d"]:
         """Cᵀ q for each pair of a document and a query; float32."""

@@ -178,12 +178,17 @@ class TestPreparing:
         memories = read(made("linear"), documents())
         assert memories.prepare() is memories
 
-    def test_an_empty_document_has_no_ridge(self):
-        memories = read(made("keyed, ridge"), documents(), [7, 0, 1])
-        with pytest.raises(
-            ShapeError, match=r"^prepare: document 1 is empty and has no ridge; leave it out$"
-        ):
-            memories.prepare()
+    @pytest.mark.parametrize("heads", [1, 2])
+    def test_an_empty_document_reads_as_zero(self, heads):
+        module, hidden, q = made("keyed, ridge", heads).float(), documents().float(), queries().float()
+        earlier, later = read(module, hidden[:, :3]), read(module, hidden[:, 3:])
+        left = earlier + later - later - read(module, hidden[:, :3], [0, 3, 3])
+        assert left.tokens.tolist() == [3, 0, 0]
+        assert left.state[1:].any()  # rounding
+        for memories in (left, left.prepare()):
+            readouts = module.lookup(memories, q)
+            assert readouts[0].any()
+            assert not readouts[1:].any()
 
 
 def test_more_than_was_read_is_not_subtracted():

@@ -298,6 +298,19 @@ MISTAKES = {
 }
 
 
+def test_a_name_alone_is_one_document(device):
+    bank = MemoryBank(4, 6, heads=2, dtype=torch.float32, device=device)
+    with pytest.raises(
+        ShapeError, match=r"^memories: expected \[1, 2, 3, 3\], got \[2, 2, 3, 3\]; one memory per"
+    ):
+        bank.write("xy", torch.zeros(2, 2, 3, 3, device=device))
+    assert bank.names == []
+    memory = torch.eye(3, device=device).expand(1, 2, 3, 3)
+    bank.write("xy", memory)
+    assert bank.names == ["xy"]
+    assert torch.equal(bank.read("xy"), memory)
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_errors_are_one_line(mistake, device, unchecked_shapes):
     call, (kind, message) = MISTAKES[mistake]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.memories import Memories as Memories
+from attar.nn.memories import form_name
 from attar.ops import checks
 from attar.ops.along import lookup_along
 from attar.ops.gram import encode, neutral_in_padding
@@ -39,6 +40,7 @@ class Mechanism(nn.Module, ABC):
     """
 
     name: str
+    ridge = 0.0
 
     def __init__(
         self, size: int, *, heads: int = 1, device: checks.Device = None, dtype: checks.Dtype = None
@@ -69,6 +71,10 @@ class Mechanism(nn.Module, ABC):
         """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
         raise OptionError.expected("matrices", "a mechanism whose memory is a matrix", repr(self.name))
 
+    def lookup_along(self, *args: Any, **options: Any) -> Float[Tensor, "B n d"]:
+        """The readout at every position, where the memory is a matrix whose gates do not read it."""
+        raise OptionError.expected("lookup_along", "linear, gated, decayed or keyed", repr(self.name))
+
     def forward(
         self, hidden: States, queries: Float[Tensor, "B m q"], lengths: checks.Lengths = None, **inputs: Any
     ) -> Float[Tensor, "B m d"]:
@@ -83,9 +89,10 @@ class Mechanism(nn.Module, ABC):
         return ", ".join([f"size={self.size}", *changed])
 
     def check_own(self, memories: Memories) -> None:
-        """Refuse memories of another mechanism."""
-        if memories.mechanism != self.name:
-            raise OptionError.expected("memories", f"those of {self.name!r}", repr(memories.mechanism))
+        """Refuse memories of another mechanism, or of another ridge."""
+        if (memories.mechanism, memories.ridge) != (self.name, self.ridge):
+            own, given = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
+            raise OptionError.expected("memories", f"those of {own}", given)
 
     def count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
@@ -155,7 +162,8 @@ class MatrixMechanism(Mechanism):
     at lookup, so that a stored C stays a sum.
     """
 
-    ridge = 0.0
+    # What `encode` takes next to states, by keyword.
+    inputs: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -188,6 +196,7 @@ class MatrixMechanism(Mechanism):
     def _read(
         self, earlier: Memories | None, hidden: States, lengths: checks.Lengths, inputs: dict[str, Any]
     ) -> Memories:
+        self._check_inputs(inputs)
         tokens, initial = self.count_tokens(hidden, lengths), None
         counts = None if lengths is None else tokens
         if earlier is not None:
@@ -198,6 +207,12 @@ class MatrixMechanism(Mechanism):
         if kept is not None and earlier is not None:
             kept = None if earlier.kept is None else earlier.kept * kept
         return Memories(self.unfold(state), tokens, self.name, kept, ridge=self.ridge)
+
+    def _check_inputs(self, given: dict[str, Any]) -> None:
+        unknown = [name for name in given if name not in self.inputs]
+        if unknown:
+            expected = ", ".join(self.inputs) or "none"
+            raise OptionError.expected(f"further inputs of {self.name!r}", expected, ", ".join(unknown))
 
     def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
         """C q / scale."""
@@ -221,7 +236,7 @@ class MatrixMechanism(Mechanism):
         queries: States,
         lengths: checks.Lengths = None,
         *,
-        cu_seqlens: Int[Tensor, " S"] | None = None,
+        cu_seqlens: checks.Lengths = None,
         memories: Memories | None = None,
         **inputs: Any,
     ) -> Float[Tensor, "B n d"]:
@@ -230,6 +245,7 @@ class MatrixMechanism(Mechanism):
         The same as `extend` and `lookup` token by token, continuing from `memories` if they are given; 0 in padding.
         Packed sequences are one row `[1, T, size]`, with `cu_seqlens` as the places where they start and end.
         """
+        self._check_inputs(inputs)
         tokens = self.count_tokens(hidden, lengths)
         checks.check_floats("queries", queries, "B n k")
         checks.check_shape("queries", queries, tuple(hidden.shape), "one query per token")
@@ -254,7 +270,7 @@ class MatrixMechanism(Mechanism):
         )
         position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
         if cu_seqlens is not None:
-            starts = cu_seqlens.to(hidden.device, torch.int64)
+            starts = torch.as_tensor(cu_seqlens).to(hidden.device, torch.int64)
             position = position - starts[torch.searchsorted(starts, position, right=False) - 1]
         if self.scale is not None:
             readouts = readouts / self._divisor(self.per_head(before)[:, None] + position, readouts.dtype)

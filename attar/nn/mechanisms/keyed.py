@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
-from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Memories, Scale, Written, blank, fold
+from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Memories, Scale, Written, blank
 from attar.ops import checks
-from attar.ops.lookups import RIDGE, ridge_solution
+from attar.ops.lookups import RIDGE
 
 # Maps to positive features, so that for positive queries no token's score cancels another's.
 Features = Literal["softplus", "elu", "relu"] | None
@@ -58,6 +58,7 @@ class KeyedAttention(MatrixMechanism):
     """
 
     name = "keyed"
+    inputs = ("values",)
 
     def __init__(
         self,
@@ -102,16 +103,8 @@ class KeyedAttention(MatrixMechanism):
     def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
         """Σ (key_t · q) x_t / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of the values."""
         self.check_own(memories)
-        if not self.ridge:
-            return self.read(memories.state, memories.tokens, queries)
-        if memories.prepared is not None:
-            return self.read(memories.prepared, memories.tokens, queries)
-        if not memories.ridge:
-            raise OptionError.expected(
-                "memories", "those of a ridge, [C, G]", "C alone", "encode with ridge=True"
-            )
-        matrix = ridge_solution(memories.state if self.heads == 1 else fold(memories.state), ridge=self.ridge)
-        return self.read(self.unfold(matrix), memories.tokens, queries)
+        prepared = memories.prepare().prepared
+        return self.read(memories.state if prepared is None else prepared, memories.tokens, queries)
 
     def written(
         self, hidden: Float[Tensor, "B n k"], mask: Mask, *, values: Float[Tensor, "B n d"] | None = None

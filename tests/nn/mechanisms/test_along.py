@@ -74,10 +74,31 @@ class TestLookupAlong:
             "a mechanism whose gates do not read the memory, got 'adaptive'; extend token",
         ),
         (attention("keyed", SIZE, ridge=True), r"keyed without a ridge, got ridge=0\.1"),
+        (attention("softmax", SIZE), "linear, gated, decayed or keyed, got 'softmax'$"),
+        (attention("none", SIZE), "linear, gated, decayed or keyed, got 'none'$"),
     ],
-    ids=["adaptive", "ridge"],
+    ids=["adaptive", "ridge", "softmax", "none"],
 )
 def test_others_refuse(module, says):
     x = torch.zeros(1, 2, SIZE)
     with pytest.raises(OptionError, match=f"^lookup_along: expected {says}"):
         module.lookup_along(x, x)
+
+
+@pytest.mark.parametrize("scale", [None, "sqrt"])
+def test_places_of_packed_sequences_may_be_a_list(scale):
+    module, x = attention("linear", SIZE, scale=scale), torch.randn(1, 9, SIZE)
+    expected = module.lookup_along(x, x, cu_seqlens=torch.tensor([0, 5, 9]))
+    assert torch.equal(module.lookup_along(x, x, cu_seqlens=[0, 5, 9]), expected)
+
+
+@pytest.mark.parametrize("name", ["linear", "gated", "decayed", "adaptive"])
+def test_values_are_refused_where_there_are_none(name):
+    module, x = attention(name, SIZE), torch.zeros(1, 2, SIZE)
+    for use in (
+        lambda: module.encode(x, values=x),
+        lambda: module.extend(module.encode(x), x, values=x),
+        lambda: module.lookup_along(x, x, values=x),
+    ):
+        with pytest.raises(OptionError, match=f"^further inputs of '{name}': expected none, got values$"):
+            use()

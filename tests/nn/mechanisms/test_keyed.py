@@ -1,5 +1,7 @@
 """`keyed` writes keys with values: read ragged, extended at any split, merged, looked up among the values."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -213,7 +215,18 @@ class TestRidge:
                 attention("keyed", 3, ridge=ridge)
         with pytest.raises(OptionError, match="scale with a ridge: expected None, got 'sqrt'; the readout"):
             attention("keyed", 3, ridge=True, scale="sqrt")
-        plain, module = attention("keyed", 4), attention("keyed", 4, ridge=True)
-        hidden, values = torch.zeros(2, 5, 4), torch.zeros(2, 5, 3)
-        with pytest.raises(ShapeError, match=r"memories.state: expected \[2, 4, 7\], got \[2, 4, 3\]"):
-            module.extend(plain.encode(hidden, values=values), hidden, values=values)
+
+    def test_memories_of_another_ridge_are_refused(self):
+        modules = {
+            "'keyed'": attention("keyed", 4),
+            "'keyed' with ridge 0.1": attention("keyed", 4, ridge=True),
+            "'keyed' with ridge 5.0": attention("keyed", 4, ridge=5.0),
+        }
+        hidden, values = torch.randn(2, 5, 4), torch.randn(2, 5, 3)
+        for (own, module), (given, other) in itertools.permutations(modules.items(), 2):
+            memories = other.encode(hidden, values=values)
+            for some in (memories, memories.prepare()):
+                with pytest.raises(OptionError, match=f"^memories: expected those of {own}, got {given}$"):
+                    module.lookup(some, hidden)
+                with pytest.raises(OptionError, match=f"^memories: expected those of {own}, got {given}$"):
+                    module.extend(some, hidden, values=values)
