@@ -71,8 +71,17 @@ class Mechanism(nn.Module, ABC):
         """What a query is multiplied with, `[B, k, d]` or `[B, heads, k, d]`: the scale is divided out, for a bank."""
         raise OptionError.expected("matrices", "a mechanism whose memory is a matrix", repr(self.name))
 
-    def lookup_along(self, *args: Any, **options: Any) -> Float[Tensor, "B n d"]:
-        """The readout at every position, where the memory is a matrix whose gates do not read it."""
+    def lookup_along(
+        self,
+        hidden: States,
+        queries: States,
+        lengths: checks.Lengths = None,
+        *,
+        cu_seqlens: checks.Lengths = None,
+        memories: Memories | None = None,
+        **inputs: Any,
+    ) -> Float[Tensor, "B n d"]:
+        """The readout at every position, of the tokens up to it; linear, gated, decayed and keyed have it."""
         raise OptionError.expected("lookup_along", "linear, gated, decayed or keyed", repr(self.name))
 
     def forward(
