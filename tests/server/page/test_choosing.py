@@ -83,14 +83,16 @@ def test_chosen_documents_are_asked_and_no_others(listed):
 
 
 @pytest.mark.parametrize(
-    ("typed", "answer"), [("flats/old/", "310"), ("#cheap", "85")], ids=["folder", "tag"]
+    ("typed", "asked", "answer"),
+    [("flats/old/", "the attic", "310"), ("#cheap", "the garage", "85")],
+    ids=["folder", "tag"],
 )
-def test_a_folder_or_a_tag_is_asked(rented, open_page, typed, answer):
+def test_a_folder_or_a_tag_is_asked(rented, open_page, typed, asked, answer):
     rented.call("POST", "tag", {"documents": ["garage"], "add": ["cheap"]})
     page = open_page(rented)
     page.get_by_label("Where to look").fill(typed)
     expect(page.locator("#scope-names option").first).to_have_attribute("value", typed)
-    ask(page, "How much is the rent?")
+    ask(page, f"How much is the rent of {asked}?")
     expect(page.locator("#best .phrase")).to_contain_text(answer)
     page.get_by_label("Where to look").fill("#none")
     ask(page, "How much is it?")
