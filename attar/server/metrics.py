@@ -106,7 +106,7 @@ class Metrics:
         )
         live = partial(Gauge, multiprocess_mode="livesum", registry=registry)
         self.in_flight = live("attar_requests_in_flight", "Requests that are being answered.")
-        self.queue = live("attar_queue_length", "Questions that wait.")
+        self.queue = live("attar_queue_length", "Work of the questions that wait, in milliseconds.")
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Count an answered request."""

@@ -166,16 +166,17 @@ def test_requests_over_the_time_limit_are_504_and_no_longer_in_flight(serve, ref
 
 
 def test_a_full_queue_is_503_at_once(serve, refused, monkeypatch):
+    alone = QUESTION | {"look": 0}  # as much work as the queue counts by
     served = serve(max_queue=2)
     held = Hold(served.library, monkeypatch)
 
     async def overload():
-        first = asyncio.create_task(served.http.post("/v1/ask", json=QUESTION))
+        first = asyncio.create_task(served.http.post("/v1/ask", json=alone))
         await asyncio.to_thread(held.begun.wait, 30)
-        waiting = [asyncio.create_task(served.http.post("/v1/ask", json=QUESTION)) for _ in range(2)]
+        waiting = [asyncio.create_task(served.http.post("/v1/ask", json=alone)) for _ in range(2)]
         while "\nattar_queue_length 2.0" not in (await served.http.get("/metrics")).text:
             await asyncio.sleep(0.01)
-        over = await served.http.post("/v1/ask", json=QUESTION)  # answered while the others still wait
+        over = await served.http.post("/v1/ask", json=alone)  # answered while the others still wait
         held.go.set()
         return over, await asyncio.gather(first, *waiting)
 
