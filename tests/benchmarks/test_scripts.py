@@ -69,3 +69,11 @@ def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: P
     subprocess.run([sys.executable, "-m", "attar", *map(str, (*command, *options))], check=True)
     teacher = tmp_path / "reader" / "run"
     run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
+    held = tmp_path / "held-out.jsonl"
+    run("held_out", *data, "--of", data[0], "--out", held)
+    assert 0 < len(held.read_text().splitlines()) < len(data[0].read_text().splitlines())
+
+
+def test_the_curve_of_the_results_is_drawn(tmp_path: Path) -> None:
+    run("look_curve", ROOT / "docs" / "results.md", tmp_path / "looks.png")
+    assert (tmp_path / "looks.png").stat().st_size > 0

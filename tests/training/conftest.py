@@ -20,6 +20,10 @@ THINGS = ("a red boat", "an old clock", "two horses", "a small farm", "the mill"
 WORDS = ("bought", "buy", "in", "who", "where", "what", "did", "the", "of", "it", "there", ".", "?", ",")
 SIZE, LAYERS, HEADS = 16, 1, 2
 
+# BERT's name of a part → MPNet's.
+MPNET_NAMES = {f"attention.self.{name}": f"attention.attn.{name[0]}" for name in ("query", "key", "value")}
+MPNET_NAMES |= {"attention.output.dense": "attention.attn.o", "attention.output.LayerNorm": "attention.LayerNorm"}
+
 # Of a tiny run.
 SIZES: dict[str, Any] = {"size": 8, "word_size": 8, "quick_layers": 1, "look_epochs": 1}
 SIZES |= {"epochs": 2, "batch_tokens": 600, "lr": 1e-3}
@@ -120,6 +124,25 @@ def base(tmp_path_factory: pytest.TempPathFactory, tokenizer: PieceTokenizer) ->
     config |= {"num_attention_heads": HEADS, "intermediate_size": 32, "max_position_embeddings": 512}
     (folder / "config.json").write_text(json.dumps(config))
     safetensors.torch.save_file(published_weights(len(tokenizer)), folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mpnet(tmp_path_factory: pytest.TempPathFactory, base: Path, tokenizer: PieceTokenizer) -> Path:
+    """The folder of a tiny MPNet: the encoder of `base` under MPNet's names, with its special pieces."""
+    folder = tmp_path_factory.mktemp("mpnet")
+    text = tokenizer.data.decode()
+    for ours, theirs in (("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>"), ("[MASK]", "<mask>")):
+        text = text.replace(ours, theirs)
+    (folder / "tokenizer.json").write_text(text)
+    (folder / "config.json").write_bytes((base / "config.json").read_bytes())
+    weights = {}
+    for name, value in published_weights(len(tokenizer)).items():
+        for ours, theirs in MPNET_NAMES.items():
+            name = name.replace(ours, theirs)
+        weights[name] = value
+    weights["encoder.relative_attention_bias.weight"] = torch.zeros(32, HEADS)
+    safetensors.torch.save_file(weights, folder / "model.safetensors")
     return folder
 
 

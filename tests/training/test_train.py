@@ -11,13 +11,13 @@ import safetensors.torch
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
-from attar.progress import Progress
+from attar.progress import Progress, ignore_progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training import stage
 from attar.training.options import QuestionOptions
 from attar.training.published import load_base
-from attar.training.run import lock_folder
+from attar.training.run import Say, lock_folder, silent
 from attar.training.train import train_questions
 
 from .conftest import SIZES, MakeOptions, made_up, write_lines
@@ -57,28 +57,6 @@ def contents(run: Path) -> dict[str, Any]:
     return arrays | weights
 
 
-@pytest.mark.slow
-def test_an_interrupted_run_is_resumed_as_if_it_had_not_stopped(options: MakeOptions, tmp_path: Path) -> None:
-    whole = train_questions(options("whole", epochs=3))
-    for number, (name, step) in enumerate((("teacher", 6), ("student", 5))):
-        with pytest.raises(PowerCutError):
-            train_questions(options("cut", epochs=3), resume=number > 0, progress=cut_off_at(name, step))
-        assert (tmp_path / "cut" / "run" / f"{name}.ckpt").is_file()
-        assert not (tmp_path / "cut" / "config.json").exists()
-    said: list[str] = []
-    resumed = train_questions(options("cut", epochs=3), resume=True, say=said.append)
-    assert any(line.startswith("student: ") and line.endswith("continued") for line in said)
-    assert not any(line.startswith("teacher: ") for line in said)
-    one, other = contents(tmp_path / "whole" / "run"), contents(tmp_path / "cut" / "run")
-    assert set(one) == set(other)
-    torch.testing.assert_close(one, other, rtol=0, atol=0)
-    assert resumed.history == whole.history
-    assert {row["stage"] for row in whole.history} == set(STAGES)
-    fingerprints = {Reader.load(tmp_path / name).fingerprint for name in ("whole", "cut")}
-    assert len(fingerprints) == 1
-    assert not list((tmp_path / "cut" / "run").glob("*.ckpt"))
-
-
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], base: Path) -> Path:
     """The folder of a small reader, of labelled questions alone."""
@@ -87,6 +65,54 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], ba
         patch.setattr(stage, "CHECKPOINT_STEPS", 4)
         train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), **SIZES | LONGER))
     return folder
+
+
+def cut_off_when_told(line: str) -> Say:
+    """Interrupts a run that says a line."""
+
+    def say(said: str) -> None:
+        if said == line:
+            raise PowerCutError
+
+    return say
+
+
+@pytest.fixture(params=["from a published encoder", "from a reader, with MPNet as teacher"])
+def recipe(request: pytest.FixtureRequest, reader: Path, mpnet: Path, base: Path) -> dict[str, Any]:
+    """The options of `--base`, and of `--init`, `--teacher` and `--look-base`."""
+    if request.param == "from a published encoder":
+        return {}
+    return {"base": "", "init": str(reader), "teacher": str(mpnet), "look_base": str(base)}
+
+
+@pytest.mark.slow
+def test_a_run_that_is_stopped_in_each_stage_ends_as_if_it_had_not_been(
+    options: MakeOptions, recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "CHECKPOINT_STEPS", 1)
+    whole = train_questions(options("whole", **recipe))
+    cut = options("cut", **recipe)
+    for number, name in enumerate((*STAGES[:1], "first-labels", STAGES[1], "labels", *STAGES[2:], "calibration")):
+        fitted = name in STAGES
+        with pytest.raises(PowerCutError):
+            train_questions(
+                cut,
+                resume=number > 0,
+                progress=cut_off_at(name, 1) if fitted else ignore_progress,
+                say=silent if fitted else cut_off_when_told(name),
+            )
+        assert (tmp_path / "cut" / "run" / f"{name}.ckpt").is_file() == fitted
+    said: list[str] = []
+    resumed = train_questions(cut, resume=True, say=said.append)
+    assert not any("steps" in line for line in said)
+    one, other = contents(tmp_path / "whole" / "run"), contents(tmp_path / "cut" / "run")
+    assert set(one) == set(other)
+    torch.testing.assert_close(one, other, rtol=0, atol=0)
+    assert resumed.history == whole.history
+    assert {row["stage"] for row in whole.history} == set(STAGES)
+    fingerprints = {Reader.load(tmp_path / name).fingerprint for name in ("whole", "cut")}
+    assert len(fingerprints) == 1
+    assert not list((tmp_path / "cut" / "run").glob("*.ckpt"))
 
 
 def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
