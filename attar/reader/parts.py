@@ -103,12 +103,14 @@ class ReaderParts:
     def with_networks(
         self, network: "PhraseNetwork", quick: "QuickQuestions | None", about: dict[str, Any]
     ) -> "ReaderParts":
-        """The same with other networks, and without a second look."""
+        """The same with other networks; the second look stays, for which the word vectors must be the same."""
         config, tokenizer = self.config.network, self.tokenizer.data
-        return ReaderParts.of(
+        made = ReaderParts.of(
             network, quick, tokenizer, about, density=config.density, calibration=config.calibration,
             distinct=config.distinct,
         )  # fmt: skip
+        kept = msgspec.structs.replace(made.config, look=self.config.look)
+        return ReaderParts(kept, made.tokenizer, made.weights, self._look)
 
     def recalibrated(self, calibration: Calibration, about: dict[str, Any]) -> "ReaderParts":
         """The same with another calibration, and so with another fingerprint."""

@@ -155,6 +155,7 @@ def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
         return _add_readout(run, saved, training)
     training.keep_questions(training.absent.union(training.labelled()))
     network, quick = saved.network(), saved.quick()
+    network.encoder.words.requires_grad_(requires_grad=False)  # the second look has the same
     _fit_student(run, network, training, held, None)
     questions = [training.questions[q] for q in training.labelled()]
     _fit_quick(run, network, quick, training, questions)
@@ -409,8 +410,9 @@ def _finish(
     calibration = calibrate(Reader(parts), asked, run.progress)
     if calibration is not None:
         parts = parts.recalibrated(calibration, {})
-    if look is not None:
-        parts = parts.with_look_calibration(calibrate_look(Reader(parts), asked, run.progress))
+    of_look = None if parts.config.look is None else calibrate_look(Reader(parts), asked, run.progress)
+    if look is not None or of_look is not None:
+        parts = parts.with_look_calibration(of_look)
     parts.save(folder)
     run.say(f"{folder}: held-out accuracy {held_out}")
     return TrainedReader(str(folder), held_out, parts.config.network.calibration, run.history)

@@ -22,7 +22,10 @@ SIZE, LAYERS, HEADS = 16, 1, 2
 
 # BERT's name of a part → MPNet's.
 MPNET_NAMES = {f"attention.self.{name}": f"attention.attn.{name[0]}" for name in ("query", "key", "value")}
-MPNET_NAMES |= {"attention.output.dense": "attention.attn.o", "attention.output.LayerNorm": "attention.LayerNorm"}
+MPNET_NAMES |= {
+    "attention.output.dense": "attention.attn.o",
+    "attention.output.LayerNorm": "attention.LayerNorm",
+}
 
 # Of a tiny run.
 SIZES: dict[str, Any] = {"size": 8, "word_size": 8, "quick_layers": 1, "look_epochs": 1}

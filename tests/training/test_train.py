@@ -92,7 +92,9 @@ def test_a_run_that_is_stopped_in_each_stage_ends_as_if_it_had_not_been(
     monkeypatch.setattr(stage, "CHECKPOINT_STEPS", 1)
     whole = train_questions(options("whole", **recipe))
     cut = options("cut", **recipe)
-    for number, name in enumerate((*STAGES[:1], "first-labels", STAGES[1], "labels", *STAGES[2:], "calibration")):
+    for number, name in enumerate(
+        (*STAGES[:1], "first-labels", STAGES[1], "labels", *STAGES[2:], "calibration")
+    ):
         fitted = name in STAGES
         with pytest.raises(PowerCutError):
             train_questions(
@@ -178,6 +180,8 @@ class TestFineTuning:
         # Too few held-out questions to calibrate anew.
         assert tuned.calibration == before.calibration
         assert tuned.about["before"] == before.about
+        assert tuned.second_look is not None
+        assert tuned.parts.config.look == before.parts.config.look
         assert not list((tmp_path / "tuned" / "run").glob("*teacher*"))
 
     def test_needs_known_answers(self, reader: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
@@ -204,6 +208,7 @@ class TestReadout:
         assert all(torch.equal(after[name], value) for name, value in before.items())
         assert {name.split(".")[1] for name in after.keys() - before.keys()} == {"ridge"}
         loaded = Reader.load(tmp_path / "wider")
+        assert loaded.second_look is not None
         text = made_up(9, 1)[0]["context"]
         fixed = FixedSizeReader(loaded.parts)
         (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)
