@@ -102,7 +102,7 @@ class TestOnRay:
 
     def test_a_job_that_is_killed_and_continued_ends_with_the_same_library(self, ray_cluster, tmp_path):
         killer = Killer(tmp_path, ray_cluster, seed=3)
-        write_stories(killer.folder, 120)
+        write_stories(killer.folder, 240)
         assert killer.kill(actor=False)
         # The job goes on without one of its actors, to the end.
         assert killer.kill(actor=True)
