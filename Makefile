@@ -50,6 +50,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.questions
 	$(BIN)/python -m benchmarks.everyday_files
+	$(if $(shell command -v wrk),$(BIN)/python -m benchmarks.wrk,@echo "the server: left out; apt-get install wrk measures it")
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.cluster_reading --kills 20
 	$(BIN)/python -m benchmarks.cluster_serve

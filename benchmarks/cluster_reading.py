@@ -30,7 +30,7 @@ _ACTORS = 2
 # In the environment of the processes of a cluster that this program has started; no others are killed.
 _MARK = "ATTAR_KILLED"
 # Seconds after the first document is on disk, at most; every fourth job is killed so long after its start instead.
-_LATEST, _EARLIEST = 4.0, 12.0
+_LATEST, _EARLIEST = 1.0, 12.0
 
 
 def write_stories(folder: Path, count: int) -> int:

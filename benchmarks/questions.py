@@ -1,4 +1,4 @@
-"""`python -m benchmarks.questions`: the default reader on one core, `attar ask` and the server, compared with targets.
+"""`python -m benchmarks.questions`: the default reader on one core and `attar ask`, compared with targets.
 
 The bare encoders are the reader's own, on batches of 32 padded texts or questions that are ready: no tokens to
 find, no phrases to choose, nothing to rank.
@@ -32,14 +32,11 @@ from attar.store.records import Record
 from attar.training.data import read_passages
 from benchmarks.command import Json, Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit, run_cases
-from benchmarks.load import drive_now
-from benchmarks.server import check_statuses, json_request, serving
 from benchmarks.stories import tell_stories
 
 ALONE, PER_SECOND, BARE_SHARE = 0.005, 1_500, 0.8
 CPU_SECONDS, PEAK_BYTES = 2.0, 400e6
 PROMPT_SECONDS, PROMPT_WAIT = 0.050, 120.0
-SERVED_PER_SECOND, SERVED_P99 = 800, 0.150
 BATCH = 32
 EFFORT = Effort(budget=6.0, rounds=7)
 TOLERANCE = 1e-3
@@ -252,32 +249,11 @@ def _read_until(terminal: int, is_done: Callable[[bytes], bool]) -> None:
         shown += os.read(terminal, 65_536)
 
 
-def of_server(folder: Path, data: Data, seconds: float) -> Case:
-    """`POST /v1/ask`, one question per request, 64 connections: seconds per question."""
-    requests = [
-        json_request("/v1/ask", {"document": f"text {at}", "question": question})
-        for at, question in data.questions
-    ]
-
-    def drive() -> Comparison:
-        with serving(folder, None) as server:
-            drive_now(server.port, requests, 64, min(2.0, seconds))
-            load = drive_now(server.port, requests, 64, seconds)
-        check_statuses("/v1/ask", load, [200])
-        p99 = load.percentile(99)
-        note = f"{load.per_second:,.0f} per second, p50 {load.percentile(50):.3f} s, p99 {p99:.3f} s"
-        note += f" ({'within' if p99 <= SERVED_P99 else 'over'} {SERVED_P99} s); the load takes a core too"
-        return Comparison([1 / load.per_second], [1 / SERVED_PER_SECOND], note=note)
-
-    return Case("POST /v1/ask, one question per request", f"{SERVED_PER_SECOND} per second", Goal(1), drive)
-
-
 def main(
     data: Annotated[
         Path | None, typer.Option(help="A file of questions, as for `attar train-questions`.")
     ] = None,
     documents: Annotated[int, typer.Option(min=1, help="How many texts, with a question each.")] = 256,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of load on the server.")] = 5.0,
     only: Only = None,
     json: Json = False,
     quick: Quick = False,
@@ -299,7 +275,6 @@ def main(
             *in_process(reader, asked, memories, timer),
             *of_command(folder, asked, 1 if quick else 5),
             of_prompt(folder, asked, 1 if quick else 20),
-            of_server(folder, asked, 0.5 if quick else seconds),
         ]
         notes = [] if data else ["Texts and questions are made up: --data FILE for real ones."]
         notes += machine.busy_notes()

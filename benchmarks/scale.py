@@ -1,7 +1,8 @@
 """`python -m benchmarks.scale`: what a library of any size costs, from rates measured here.
 
 The rates are of one core, by the CPU time that this process takes, so that other programs hardly matter. A deployment
-is their product with the numbers of documents and questions. docs/scale.md has the tables and what they assume.
+is their product with the numbers of documents and questions. `--prices` computes dollars, from figures that other
+commands measured and from assumptions that are options. docs/scale.md has the tables.
 """
 
 import json
@@ -9,10 +10,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+import typer
 
 from attar.library.library import Library
 from attar.reader.reader import Reader
@@ -25,10 +27,22 @@ _DAY = 86_400
 _QUESTION = "Where was tea first drunk?"
 # Word counts of a document, in addition to its signature: as many pieces as a paragraph has, 4 bytes each.
 _WORDS = 4 * 100
-# Lookups per second in a bank of a million memories on one NVIDIA H200, k = 128: `python -m benchmarks.ops_gpu`.
-_GPU_LOOKUPS = 200e6
 # Documents and questions per second of the libraries whose costs are printed.
-_SIZES = ((1e5, 10), (1e7, 1e3), (1e9, 1e4), (1e9, 1e6))
+_SIZES = ((1e5, 10), (1e7, 1e3), (1e9, 1e6))
+
+# For prices: documents, and questions per second.
+_DOCUMENTS, _QUESTIONS = 1e9, 1e6
+# A paragraph of SQuAD, in word pieces; its bytes in a bank and on disk; a state of 384 numbers in bfloat16.
+_PIECES, _BANK_BYTES, _MEMORY_BYTES, _STATE_BYTES = 164, 5_000, 5_942, 2 * 384
+# One NVIDIA H200 with 16 cores: bytes; paragraphs into a library per second (`python -m benchmarks.reading`); questions
+# per second by sentences read again (`python -m benchmarks.document_bank`), both with `FILE --device cuda`.
+_GPU_BYTES, _GPU_READ, _GPU_ANSWERS = 141e9, 2_590, {0: 14_000, 1: 5_960, 3: 4_990}
+# One core: pieces read and signatures compared per second (this command), seconds per question by sentences read again
+# (`attar evaluate-questions`).
+_CORE_READ, _CORE_SCAN, _CORE_ANSWER = 6_240, 20e6, {0: 0.0008, 1: 0.0104, 3: 0.0248}
+# A vector database with a language model: bytes of a vector of 384 numbers, core seconds per search; passages, tokens
+# of question and instructions, and tokens that are written.
+_VECTOR, _SEARCH, _PASSAGES, _PROMPT, _WRITTEN = 4 * 384, 0.010, 5, 120, 50
 
 
 @dataclass(frozen=True)
@@ -107,17 +121,100 @@ def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9
         # Half of a machine's memory is left to the system's cache of memories and texts.
         "shards": float(np.ceil(documents * rates.index / (memory / 2))),
         "core-days to read": documents / rates.read / _DAY,
-        "GPUs, lookups": questions / _GPU_LOOKUPS,
         "cores, one document per question": questions / rates.ask,
         "cores, all documents per question": questions * (documents / rates.scan + rates.answer),
     }
 
 
+@dataclass(frozen=True)
+class Prices:
+    """Dollars: of an H200 with 16 cores and of one core per hour, of a million tokens embedded, read and written."""
+
+    gpu_hour: float = 3.50
+    core_hour: float = 0.05
+    embedded: float = 0.02
+    tokens_in: float = 0.15
+    tokens_out: float = 0.60
+
+
+def price_table(prices: Prices) -> str:
+    """Dollars for a million documents and a million questions, next to softmax attention and a language model."""
+    gpu, core = prices.gpu_hour / 3600, prices.core_hour / 3600
+    states, read_on_gpu = _PIECES * _STATE_BYTES, _dollars(1e6 / _GPU_READ * gpu)
+    written = _WRITTEN * prices.tokens_out
+    given_one = (_PIECES + _PROMPT) * prices.tokens_in + written
+    searched = (_PASSAGES * _PIECES + _PROMPT) * prices.tokens_in + written + 1e6 * _SEARCH * core
+    rows = [
+        [
+            "10⁹ documents, 10⁶ questions/s",
+            "Attar, H200s",
+            "Attar, cores",
+            "softmax, H200s",
+            "language model",
+        ],
+        ["---"] * 5,
+        [
+            "10⁶ documents read",
+            read_on_gpu,
+            _dollars(1e6 * _PIECES / _CORE_READ * core),
+            read_on_gpu,
+            _dollars(_PIECES * prices.embedded),
+        ],
+        [
+            "bytes to answer from, each",
+            f"{_BANK_BYTES:,}",
+            f"{_MEMORY_BYTES:,}",
+            f"{states:,}",
+            f"{_VECTOR:,}",
+        ],
+    ]
+    for look, seconds in _CORE_ANSWER.items():
+        # A second of all GPUs answers 10⁶ questions. Softmax has the same encoder, and answers as fast; what it needs
+        # are GPUs that hold the states.
+        bank, softmax = (_gpus(_QUESTIONS / _GPU_ANSWERS[look], size) for size in (_BANK_BYTES, states))
+        rows.append(
+            [
+                f"10⁶ questions to one document each, look {look}",
+                f"{_dollars(bank * gpu)} ({bank} GPUs)",
+                f"{_dollars(1e6 * seconds * core)} ({_QUESTIONS * seconds:,.0f} cores)",
+                f"{_dollars(softmax * gpu)} ({softmax} GPUs)",
+                _dollars(given_one),
+            ]
+        )
+    to_all = 1e6 * _DOCUMENTS / _CORE_SCAN * core
+    rows.append(["10⁶ questions to all documents", "–", _dollars(to_all), "–", _dollars(searched)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace(" --- ", "---")
+
+
+def _gpus(busy: float, document: float) -> int:
+    """GPUs for so many that are busy all the time, and for the bytes of all documents."""
+    return int(np.ceil(max(busy, _DOCUMENTS * document / _GPU_BYTES)))
+
+
+def _dollars(amount: float) -> str:
+    """Dollars with two digits at least.
+
+    >>> _dollars(0.0696), _dollars(3.281), _dollars(1171.4)
+    ('$.070', '$3.28', '$1,171')
+    """
+    decimals = 0 if amount >= 10 else 2 if amount >= 0.1 else 3
+    return "$" + f"{amount:,.{decimals}f}".lstrip("0")
+
+
 def main(
     quick: Quick = False,
     json_output: Json = False,
+    prices: Annotated[bool, typer.Option("--prices", help="Only prices; measures nothing.")] = False,
+    gpu_hour: Annotated[float, typer.Option(help="Dollars per hour of an H200.")] = Prices.gpu_hour,
+    core_hour: Annotated[float, typer.Option(help="Dollars per hour of a core.")] = Prices.core_hour,
+    embedded: Annotated[float, typer.Option(help="Dollars to embed 10⁶ tokens.")] = Prices.embedded,
+    tokens_in: Annotated[float, typer.Option(help="Dollars for 10⁶ tokens read.")] = Prices.tokens_in,
+    tokens_out: Annotated[float, typer.Option(help="Dollars for 10⁶ tokens written.")] = Prices.tokens_out,
 ) -> None:
     """Measure rates of one core, and print what libraries of several sizes take."""
+    if prices:
+        print(price_table(Prices(gpu_hour, core_hour, embedded, tokens_in, tokens_out)))
+        return
     rates = measure(quick)
     found = {"rates": [asdict(rates)], "costs": [costs(rates, *size) for size in _SIZES]}
     if json_output:

@@ -58,9 +58,11 @@ class AddOptions:
     ocr: str = option(
         "auto", "Text in scans and photos, by tesseract: auto, always (also where a PDF has text), never."
     )
-    device: str | None = option(None, "Where texts are read: cpu or cuda.")
-    actors: int | None = option(None, "With --ray: processes that read; all CPUs by default.", min=1)
-    gpus: float = option(0.0, "With --ray: GPUs per actor, such as 1 or 0.5.")
+    device: str | None = option(None, "Where texts are read: cpu or cuda; with --ray, one GPU per actor.")
+    actors: int | None = option(
+        None, "With --ray: processes that read; as many as there are CPUs, or GPUs, by default.", min=1
+    )
+    gpus: float | None = option(None, "With --ray --device cuda: GPUs per actor, such as 0.5.")
 
     @property
     def limits(self) -> "FileLimits":
@@ -259,7 +261,7 @@ def _add_with_ray(
             store,
             sources,
             address=address,
-            workers=Workers(chosen.actors, gpus=chosen.gpus),
+            workers=Workers(chosen.actors, device=chosen.device, gpus=chosen.gpus),
             reader=reader,
             replace=chosen.replace,
             limits=chosen.limits,

@@ -18,9 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.cluster.connection import connected, errors_in_one_line
+from attar.cluster.connection import connected, errors_in_one_line, is_gpu
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
-from attar.cluster.sources import FoundSources, datasource, find_sources, from_table, to_table
+from attar.cluster.sources import (
+    CHARACTERS,
+    CHARACTERS_ON_GPU,
+    FoundSources,
+    datasource,
+    find_sources,
+    from_table,
+    to_table,
+)
 from attar.documents.workers import FileLimits
 from attar.errors import AttarError, OptionError
 from attar.library.drafts import Draft, encode_texts
@@ -46,36 +54,48 @@ _Keys = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Workers:
-    """The actors that read: how many (None: as many as the cluster has room for), and what each of them gets."""
+    """The actors that read: how many (None: as many as the cluster has room for), and what each of them gets.
+
+    On a device such as "cuda" that is one GPU unless `gpus` says otherwise, and else CPUs alone.
+    """
 
     actors: int | None = None
     threads: int = 1
-    gpus: float = 0.0
+    device: str | None = None
+    gpus: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("actors", "threads"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise OptionError.expected(name, "a whole number from 1 up", str(value))
-        if not 0 <= self.gpus < 1_000:
-            raise OptionError.expected("gpus", "a number from 0 up", str(self.gpus))
+        if self.gpus is not None and not 0 < self.gpus < 1_000:
+            raise OptionError.expected("gpus", "a number above 0", str(self.gpus))
+        if self.gpus is not None and self.device is None:
+            raise OptionError("GPUs are for actors that read on a device", "give --device cuda too")
+
+    @property
+    def gpus_each(self) -> float:
+        """The GPUs of an actor, as many as Ray reserves for it."""
+        return self.gpus or float(is_gpu(self.device))
 
     def count(self) -> int:
         """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
         import ray
 
         room = ray.cluster_resources()
-        most = room.get("GPU", 0.0) / self.gpus if self.gpus else room.get("CPU", 0.0) / self.threads
+        gpus, cpus = room.get("GPU", 0.0), room.get("CPU", 0.0)
+        if self.gpus_each:
+            most, needed, remedy = gpus / self.gpus_each, f"{self.gpus_each:g} GPU", "leave --device out"
+        else:
+            most, needed, remedy = cpus / self.threads, f"{self.threads} CPUs", "ask for less per actor"
         if most < 1:
-            needed = f"{self.gpus:g} GPUs" if self.gpus else f"{self.threads} CPUs"
-            has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
-            raise OptionError(
-                f"no actor with {needed} fits into a cluster with {has}", "ask for less per actor"
-            )
+            has = f"{gpus:g} GPUs and {cpus:g} CPUs"
+            raise OptionError(f"no actor with {needed} fits into a cluster with {has}", remedy)
         return min(self.actors or int(most), int(most))
 
     def resources(self) -> dict[str, Any]:
         """What Ray gives each actor."""
-        return {"num_cpus": 0 if self.gpus else self.threads, "num_gpus": self.gpus or None}
+        return {"num_cpus": 0 if self.gpus_each else self.threads, "num_gpus": self.gpus_each or None}
 
 
 def read_with_ray(
@@ -170,15 +190,18 @@ def _read(
     actors = workers.count()
     files = ray.put(_ReaderFiles.of(libraries[0], reader))
     known = ray.put(_known(libraries))
-    # Reading files reserves no CPU: the actors have all.
+    # Reading files reserves no CPU: the actors have all. One task reads what two GPUs do, or many cores.
+    on_gpu = bool(workers.gpus_each)
     documents = ray.data.read_datasource(
-        datasource(found.files, limits), num_cpus=0, concurrency=max(1, actors // 2)
+        datasource(found.files, limits, CHARACTERS_ON_GPU if on_gpu else CHARACTERS),
+        num_cpus=0,
+        concurrency=actors if on_gpu else max(1, actors // 2),
     )
     read = documents.map_batches(
         _ReaderActor,
         fn_constructor_args=(files, known, workers),
         compute=ray.data.ActorPoolStrategy(size=actors),
-        batch_size=None,
+        batch_size=1,
         batch_format="pyarrow",
         **workers.resources(),
     )
@@ -208,12 +231,25 @@ class _ReaderFiles:
         from attar.reader.reader import Reader
 
         torch.set_num_threads(workers.threads)
+        if workers.gpus_each:
+            keep_to_own_cores()
         with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
             for name, data in self.files.items():
                 Path(folder, name).write_bytes(data)
             reader = Reader.load(folder)
             reader.prepare()
-        return reader.to("cuda") if workers.gpus else reader
+        return reader if workers.device is None else reader.to(workers.device)
+
+
+def keep_to_own_cores() -> None:
+    """Use this GPU's share of the machine's cores: a process per core works for a device, and there may be eight."""
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    gpus = next(int(node["Resources"].get("GPU", 1)) for node in ray.nodes() if node["NodeID"] == here)
+    own = int(ray.get_gpu_ids()[0])
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[own % gpus :: gpus] or cores)
 
 
 class _ReaderActor:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from attar.cluster.connection import connected
+from attar.cluster.connection import connected, is_gpu
 from attar.cluster.sharded import Kind, LocalShard, Result, ShardedLibrary, ShardLostError, Work
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
-from attar.errors import AttarError, UnavailableError
+from attar.errors import AttarError, OptionError, UnavailableError
 from attar.progress import StoppedError, check_stopped
 from attar.server.settings import Settings, open_library
 
@@ -158,11 +158,17 @@ def served_shards(
 
 
 def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replicas: int) -> None:
-    """Start an application of Ray Serve per shard, and wait until they run."""
+    """Start an application of Ray Serve per shard, and wait until they run; on a device each process has a GPU."""
     import logging
 
+    import ray
     from ray import serve
 
+    gpus, processes = ray.cluster_resources().get("GPU", 0.0), replicas * len(names)
+    on_gpu = is_gpu(settings.device)
+    if on_gpu and gpus < processes:
+        message = f"--device {settings.device} needs a GPU for each of {processes} processes"
+        raise OptionError(f"{message}, and the cluster has {gpus:g}", "leave it out, or make fewer shards")
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     serve.start(proxy_location="Disabled")
     targets = []
@@ -173,7 +179,7 @@ def _start(names: Sequence[str], manifest: Manifest, settings: Settings, replica
             health_check_period_s=1.0,
             health_check_timeout_s=10.0,
             graceful_shutdown_timeout_s=5.0,
-            ray_actor_options={"num_cpus": 1} | _place(number),
+            ray_actor_options={"num_cpus": 1, "num_gpus": int(on_gpu)} | _place(number),
             num_replicas=replicas,
         )(ShardServer)
         bound = deployment.bind(_on_any_machine(settings), manifest, number)
@@ -217,7 +223,9 @@ def _wait(names: Sequence[str]) -> None:
                 application = known[names[number]]
                 messages = [deployment.message for deployment in application.deployments.values()]
                 reason = _reason(next(filter(None, messages), application.message)) or state
-                remedy = "see the logs of Ray, and whether the cluster has a free CPU for each process"
+                remedy = (
+                    "see the logs of Ray, and whether the cluster has a free CPU, or GPU, for each process"
+                )
                 raise UnavailableError(f"shard {number} does not start: {reason}", remedy)
         time.sleep(0.2)
 

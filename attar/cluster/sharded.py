@@ -167,6 +167,11 @@ class ShardedLibrary(ServedLibrary):
 
     def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
         self._calls = ShardCalls(shards, at_once=at_once)
+        self._has_banks = False
+
+    @property
+    def has_bank(self) -> bool:
+        return self._has_banks
 
     @property
     def shards(self) -> list[Shard]:
@@ -294,7 +299,7 @@ class ShardedLibrary(ServedLibrary):
 
     def prepare(self) -> None:
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
-        self._calls.running(lambda library: library.reader.prepare(texts=False), "ask")
+        self._has_banks = all(self._calls.running(_prepare, "ask"))
 
     def load_signatures(self) -> None:
         self._calls.running(Library.load_signatures, "search")
@@ -359,6 +364,12 @@ def _added(one: Stats, other: Stats) -> Stats:
         "changes", "readers",
     )  # fmt: skip
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
+
+
+def _prepare(library: Library) -> bool:
+    """Load a shard's reader; whether a device answers its questions."""
+    library.reader.prepare(texts=False)
+    return library.has_bank
 
 
 def _page(after: str | None, limit: int, within: Subset | None, library: Library) -> list[Document]:

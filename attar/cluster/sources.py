@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Datasource
 
-# Bytes and files that one task of Ray reads.
+# Characters of documents that a task of Ray hands on at a time: what one actor encodes in some seconds, so that all of
+# them have something to do, and a kill loses little. On a GPU that takes one second.
+CHARACTERS = 2**15
+CHARACTERS_ON_GPU = 2**22
+# Bytes that a task reads at least, and characters per file: small files are as many as make a few blocks.
 _TASK_BYTES = 2**20
-_TASK_FILES = 64
-# Characters of documents that a task hands on at a time: what one actor encodes in some seconds, so that all of them
-# have something to do, and a kill loses little.
-_BLOCK = 2**15
+_TASK_FILE = 2**9
 # The one column of all blocks: lists of drafts, and of the errors of files that cannot be read, pickled.
 _COLUMN = "documents"
 
@@ -139,8 +140,8 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileR
         on_bad(FormatError(f"{file.url} cannot be read: {_line(fault)}"))
 
 
-def datasource(files: list[AnyFile], limits: FileLimits | None) -> "Datasource":
-    """The documents of files as a source of Ray Data; local files are read on this machine."""
+def datasource(files: list[AnyFile], limits: FileLimits | None, characters: int = CHARACTERS) -> "Datasource":
+    """The documents of files as a source of Ray Data, in blocks of characters; local files are read on this machine."""
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
 
@@ -158,10 +159,10 @@ def datasource(files: list[AnyFile], limits: FileLimits | None) -> "Datasource":
             here = os.getcwd()
             return [
                 ReadTask(
-                    lambda group=group: _blocks(group, limits, here),
+                    lambda group=group: _blocks(group, limits, here, characters),
                     BlockMetadata(None, sum(map(_size, group)), None, None),
                 )
-                for group in _groups(files)
+                for group in _groups(files, characters)
             ]
 
     return Documents()
@@ -171,11 +172,11 @@ def _size(file: AnyFile) -> int:
     return file.bytes if isinstance(file, SourceFile) else file.size
 
 
-def _groups(files: list[AnyFile]) -> list[list[AnyFile]]:
+def _groups(files: list[AnyFile], characters: int) -> list[list[AnyFile]]:
     groups: list[list[AnyFile]] = []
-    size = _TASK_BYTES
+    size = most = max(_TASK_BYTES, characters)
     for file in files:
-        if size >= _TASK_BYTES or len(groups[-1]) >= _TASK_FILES:
+        if size >= most or len(groups[-1]) >= characters // _TASK_FILE:
             groups.append([])
             size = 0
         groups[-1].append(file)
@@ -183,7 +184,9 @@ def _groups(files: list[AnyFile]) -> list[list[AnyFile]]:
     return groups
 
 
-def _blocks(files: list[AnyFile], limits: FileLimits | None, here: str) -> "Iterator[pa.Table]":
+def _blocks(
+    files: list[AnyFile], limits: FileLimits | None, here: str, characters: int
+) -> "Iterator[pa.Table]":
     # The processes of a cluster that is running have another working directory, and paths may be relative.
     local = any(isinstance(file, SourceFile) for file in files)
     with contextlib.chdir(here) if local else contextlib.nullcontext():
@@ -191,7 +194,7 @@ def _blocks(files: list[AnyFile], limits: FileLimits | None, here: str) -> "Iter
         for document in read_documents(files, limits):
             documents.append(document)
             size += len(document.text) if isinstance(document, Draft) else 0
-            if size >= _BLOCK:
+            if size >= characters:
                 yield to_table(documents)
                 documents, size = [], 0
         if documents:

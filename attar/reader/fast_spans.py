@@ -166,9 +166,18 @@ class _Int8Linear:
             return product
         if self._tensor is None:
             self._tensor = torch.from_numpy(self._matrix).T
-        integers: Floats = (
-            torch._int_mm(torch.from_numpy(levels.astype(np.int8)), self._tensor).float().numpy()
-        )
+        # One thread: several wait for each other longer than they compute. After a search there are as many as cores,
+        # whatever was set, since numba sets that for torch, too.
+        threads = torch.get_num_threads()
+        if threads != 1:
+            torch.set_num_threads(1)
+        try:
+            integers: Floats = (
+                torch._int_mm(torch.from_numpy(levels.astype(np.int8)), self._tensor).float().numpy()
+            )
+        finally:
+            if threads != 1:
+                torch.set_num_threads(threads)
         return integers
 
 

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ ALONE = {
     "search": ("--quick",),
     "startup": ("--quick",),
     "way": (),
-}
+} | ({"wrk": ("--seconds", "1", "--documents", "4")} if shutil.which("wrk") else {})
 
 
 def run(script: str, *arguments: object) -> str:

@@ -36,7 +36,7 @@ LIMIT = 600
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[str]:
-    """The address of a cluster of eight CPUs, on paper; others on the network do not have its token."""
+    """The address of a cluster of eight CPUs and two GPUs, on paper; others on the network do not have its token."""
     ray = pytest.importorskip("ray")
     from benchmarks.cluster_reading import mark_processes
 
@@ -45,6 +45,7 @@ def ray_cluster() -> Iterator[str]:
         warnings.simplefilter("ignore")
         ray.init(
             num_cpus=8,
+            num_gpus=2,
             object_store_memory=100 * 2**20,
             include_dashboard=False,
             log_to_driver=False,

@@ -11,9 +11,10 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from attar.cluster.connection import connected
-from attar.cluster.reading import Workers, read_with_ray
+from attar.cluster.reading import Workers, keep_to_own_cores, read_with_ray
 from attar.cluster.shards import shard_paths, split
 from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
@@ -101,7 +102,7 @@ class TestOnRay:
 
     def test_a_job_that_is_killed_and_continued_ends_with_the_same_library(self, ray_cluster, tmp_path):
         killer = Killer(tmp_path, ray_cluster, seed=3)
-        write_stories(killer.folder, 120)
+        write_stories(killer.folder, 240)
         assert killer.kill(actor=False)
         # The job goes on without one of its actors, to the end.
         assert killer.kill(actor=True)
@@ -145,15 +146,66 @@ class TestOnRay:
         )
         assert done.stdout.startswith("127.0.0.1:"), done.stderr
 
-    def test_more_than_the_cluster_has_is_refused(self, read, sources, tmp_path):
-        with pytest.raises(OptionError, match="no actor with 64 CPUs fits"):
-            read(tmp_path / "library", [sources], workers=Workers(threads=64))
+    @pytest.mark.parametrize(
+        ("workers", "message"),
+        [
+            (Workers(threads=64), "no actor with 64 CPUs fits into a cluster with 2 GPUs and 8 CPUs"),
+            (Workers(device="cuda", gpus=3), "no actor with 3 GPU fits into a cluster with 2 GPUs"),
+        ],
+        ids=["CPUs", "GPUs"],
+    )
+    def test_more_than_the_cluster_has_is_refused(self, read, sources, tmp_path, workers, message):
+        with pytest.raises(OptionError, match=message):
+            read(tmp_path / "library", [sources], workers=workers)
+        assert not (tmp_path / "library").exists()
+
+    def test_actors_with_a_gpu_each_read_the_same(self, read, sources, on_one_machine, tmp_path):
+        """Ray gives them GPUs, on paper, and blocks of a GPU's size; they read on the CPU."""
+        read(
+            tmp_path / "library",
+            [sources],
+            workers=Workers(device="cpu", gpus=1),
+            on_bad=lambda fault: None,
+        )
+        assert contents(tmp_path / "library") == contents(on_one_machine[0])
+
+    def test_every_actor_on_a_device_has_its_gpu_and_its_share_of_the_cores(self, ray_cluster):
+        import ray
+
+        workers = Workers(device="cuda")
+        assert workers.count() == 2
+
+        @ray.remote(**workers.resources())
+        class Actor:
+            def gpus_and_cores(self) -> tuple[list[int], set[int]]:
+                keep_to_own_cores()
+                return ray.get_gpu_ids(), os.sched_getaffinity(0)
+
+        actors = [Actor.remote() for _ in range(2)]
+        (gpus, cores), (other_gpus, other_cores) = ray.get(
+            [actor.gpus_and_cores.remote() for actor in actors]
+        )
+        for actor in actors:
+            ray.kill(actor)
+        assert sorted([*gpus, *other_gpus]) == [0, 1]
+        assert cores | other_cores == os.sched_getaffinity(0)
+        assert cores.isdisjoint(other_cores) or os.cpu_count() == 1
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+    def test_a_gpu_that_only_ray_knows_of_is_one_line(self, ray_cluster, tmp_path, tiny_reader_folder):
+        (tmp_path / "ann.txt").write_text("Ann left.")
+        words = ["--ray", ray_cluster, "--device", "cuda", "--reader", tiny_reader_folder]
+        code, (line,) = run_attar("add", "library", "ann.txt", *words, cwd=tmp_path)
+        assert (code, "there is no GPU that PyTorch can use" in line) == (2, True), line
+        assert not (tmp_path / "library").exists()
 
 
-@pytest.mark.parametrize(("field", "value"), [("actors", 0), ("threads", 0), ("gpus", -1.0)])
-def test_workers_are_positive(field, value):
-    with pytest.raises(OptionError, match=field):
-        Workers(**{field: value})
+@pytest.mark.parametrize(
+    "given", [{"actors": 0}, {"threads": 0}, {"gpus": 0.0, "device": "cuda"}, {"gpus": 1.0}], ids=str
+)
+def test_workers_are_positive_and_gpus_are_for_a_device(given):
+    with pytest.raises(OptionError, match=r"actors|threads|gpus|GPUs are for"):
+        Workers(**given)
 
 
 def test_no_cluster_at_the_address_is_one_line(tmp_path):

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 from attar import Client
 from attar.cluster.shards import split
@@ -65,6 +66,32 @@ class TestOnRay:
         assert re.search(
             r"shard 1 does not start: shard 1 of .*: there is no store at .*; bring it back", line
         )
+
+    def test_a_gpu_for_each_process_or_one_line(self, stores, ray_cluster, tiny_reader_folder):
+        words = ("serve", stores / "shards", "--port", "0", "--ray", ray_cluster)
+        words += ("--reader", tiny_reader_folder, "--device", "cuda")
+        code, (line,) = run_attar(*words, "--replicas", "2")
+        assert code == 2
+        assert (
+            "--device cuda needs a GPU for each of 4 processes, and the cluster has 2; leave it out" in line
+        )
+        if not torch.cuda.is_available():  # Ray gives each its GPU, on paper; PyTorch finds none
+            code, (line,) = run_attar(*words)
+            message = r"shard [01] does not start: there is no GPU that PyTorch can use"
+            assert (code, bool(re.search(message, line))) == (2, True), line
+
+    def test_shards_on_ray_answer_from_banks(self, stores, ray_cluster, whole, tiny_reader_folder):
+        """Banks on the CPU: the way is that of GPUs."""
+        whole.open_bank("cpu")
+        words = ("--ray", ray_cluster, "--reader", tiny_reader_folder, "--device", "cpu")
+        server = Server(stores / "shards", *words)
+        try:
+            with Client(server.url) as client:
+                for name in TEXTS:
+                    for question in QUESTIONS:
+                        assert rounded(client.ask(name, question)) == rounded(whole.ask(name, question))
+        finally:
+            server.close()
 
     def test_shards_are_served_in_one_process_without_ray(
         self, stores, tmp_path, tiny_reader, tiny_reader_folder

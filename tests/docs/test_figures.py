@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from attar.cli.main import main
+from benchmarks.scale import Prices, price_table
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -53,6 +54,10 @@ def test_the_caption_of_budgets_is_what_the_table_says():
     exact = dict(re.findall(r"^\| phrases \| ([\d,]+|none) \|.*\| (\.\d+) \| \.\d+ \|$", RESULTS, re.M))
     assert "4,000 bytes per paragraph cost under one point" in README
     assert 0 <= float(exact["none"]) - float(exact["4,000"]) < 0.01
+
+
+def test_prices_are_those_that_the_command_computes():
+    assert price_table(Prices()) in PAGES[ROOT / "docs" / "scale.md"]
 
 
 @pytest.mark.slow
