@@ -21,7 +21,7 @@ from attar.files import atomic_file, lock_file
 from attar.progress import Progress
 from attar.training.batches import Array, Batch
 from attar.training.options import QuestionOptions
-from attar.training.stage import Processes, Row, Stage, load_weights, save_weights
+from attar.training.stage import Row, Stage, load_weights, save_weights
 from attar.training.teacher import Loss
 
 # The folder of a run, in its reader's folder, and its files.
@@ -53,13 +53,8 @@ class QuestionRun:
     def __init__(self, options: QuestionOptions, progress: Progress, say: Say) -> None:
         self.options, self.progress, self.say = options, progress, say
         self.folder = options.folder / RUN
-        self.processes = Processes.started()
-        if options.accumulate % self.processes.count:
-            expected = f"a multiple of {self.processes.count}, the processes that torchrun started"
-            remedy = f"add --accumulate {self.processes.count}"
-            raise OptionError.expected("accumulate", expected, str(options.accumulate), remedy)
         on_gpu = torch.cuda.is_available()
-        self.device = torch.device("cuda", self.processes.local_rank) if on_gpu else torch.device("cpu")
+        self.device = torch.device("cuda" if on_gpu else "cpu")
         self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
         self.history: list[Row] = []
 
@@ -132,33 +127,28 @@ class QuestionRun:
         if not file.is_file():
             stage = Stage(
                 name, module.to(self.device), loss, batches(), lr=lr, heads=heads, seed=self.options.seed,
-                workers=self.workers, accumulate=self.options.accumulate, device=self.device,
-                processes=self.processes, evaluate=evaluate, progress=self.progress,
+                workers=self.workers, device=self.device, evaluate=evaluate, progress=self.progress,
             )  # fmt: skip
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
             rows = stage.fit(last)
             for row in rows:
                 self.say(" ".join(f"{key} {value}" for key, value in row.items()))
             self.history = [row for row in self.history if row["stage"] != name] + rows
-            if self.processes.is_main:
-                self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
-                save_weights(file, module)
-        self.processes.wait()
-        if self.processes.is_main:
-            last.unlink(missing_ok=True)
+            self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
+            save_weights(file, module)
+        last.unlink(missing_ok=True)
         # Read back also when it was just trained: files have fewer digits, and a resumed run starts from them.
         load_weights(file, module)
         module.to(self.device)
 
     def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-        """Arrays that a stage makes in the main process, from its file if that is there."""
+        """Arrays that a stage makes, from its file if that is there."""
         file = self.folder / f"{name}.npz"
-        if self.processes.is_main and not file.is_file():
+        if not file.is_file():
             self.say(name)
             made = make()
             with atomic_file(file) as partial, partial.open("wb") as opened:
                 np.savez(opened, **made)  # type: ignore[arg-type]  # names of arrays are no options
-        self.processes.wait()
         try:
             with np.load(file, allow_pickle=False) as loaded:
                 return dict(loaded)

@@ -1,20 +1,13 @@
-"""One stage of a run: a network that is fitted step by step, checkpointed, and continued where it stopped.
+"""One stage of a run: a network that is fitted step by step, checkpointed, and continued where it stopped."""
 
-One process takes the steps, or several that torchrun started; the main one writes for all.
-"""
-
-import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from attar.errors import FormatError
@@ -27,78 +20,15 @@ from attar.training.teacher import Loss
 CHECKPOINT_STEPS = 400
 # No two runs have the same seeds of steps.
 _SEEDS_PER_RUN = 1_000_003
-# The others wait while the main process labels or evaluates, which takes hours on large data.
-_LONGEST_WAIT = timedelta(days=7)
 # A row of a run's history.
 Row = dict[str, float | str]
-
-
-@dataclass(frozen=True)
-class Processes:
-    """A process among all: its rank, their number, and its rank on its machine."""
-
-    rank: int = 0
-    count: int = 1
-    local_rank: int = 0
-
-    @classmethod
-    def started(cls) -> "Processes":
-        """As the variables of torchrun say."""
-        if not distributed.is_torchelastic_launched():
-            return cls()
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        return cls(*(int(os.environ[name]) for name in names))
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this process writes and prints for all."""
-        return self.rank == 0
-
-    def wait(self) -> None:
-        if self.count > 1:
-            distributed.barrier()
-
-    def mean(self, value: Tensor) -> Tensor:
-        """The mean of a value over all processes."""
-        if self.count > 1:
-            value = value.clone()
-            distributed.all_reduce(value)
-        return value / self.count
-
-    def average_gradients(self, weights: Sequence[Tensor]) -> None:
-        """Average gradients over all processes; a weight that none of them used has none."""
-        if self.count == 1:
-            return
-        used = torch.tensor([float(weight.grad is not None) for weight in weights], device=weights[0].device)
-        distributed.all_reduce(used)
-        for weight, count in zip(weights, used.tolist(), strict=True):
-            if count:
-                weight.grad = self.mean(torch.zeros_like(weight) if weight.grad is None else weight.grad)
-
-    @contextmanager
-    def joined(self) -> Iterator[None]:
-        if self.count == 1:
-            yield
-            return
-        if torch.cuda.is_available():
-            torch.cuda.set_device(self.local_rank)
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        distributed.init_process_group(backend, timeout=_LONGEST_WAIT)
-        try:
-            yield
-        finally:
-            distributed.destroy_process_group()
-
-
-ALONE = Processes()
 
 
 class Stage:
     """A network with its loss; AdamW, the encoder at `lr` and the other parameters at `heads` times that.
 
-    A step has `accumulate` batches, which the processes share; their gradients are averaged. Batches and dropout are
-    functions of the step, so that a run that was stopped continues as if it had not been, and that any number of
-    processes takes the same steps.
+    A step has one batch. Batches and dropout are functions of the step, so that a run that was stopped continues as if
+    it had not been.
     """
 
     def __init__(
@@ -112,19 +42,14 @@ class Stage:
         heads: float = 5.0,
         seed: int = 0,
         workers: int = 0,
-        accumulate: int = 1,
         device: torch.device | None = None,
-        processes: Processes = ALONE,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         progress: Progress = ignore_progress,
     ) -> None:
         self.name, self.module, self.loss, self.batches = name, module, loss, batches
         self.seed, self.workers, self.device = seed, workers, device or torch.device("cpu")
         self.evaluate, self.progress = evaluate, progress
-        self.accumulate, self.processes = accumulate, processes
-        self.share = accumulate // processes.count  # of this process, in each step
-        self.count = len(batches)  # type: ignore[arg-type]  # those here have a length
-        self.steps = math.ceil(self.count / accumulate)
+        self.steps = len(batches)  # type: ignore[arg-type]  # those here have a length
         self.optimizer = self._optimizer(lr, heads)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._lr_factor)
         self.step = 0
@@ -150,52 +75,37 @@ class Stage:
         with _deterministic(self.device):
             while self.step < self.steps:
                 self.history.append(self._fit_until(min(self.step + CHECKPOINT_STEPS, self.steps)))
-                if self.processes.is_main:
-                    self._save(last)
+                self._save(last)
         return self.history
 
     def _fit_until(self, end: int) -> Row:
         """Take the steps up to the next checkpoint; returns mean losses, and what is measured on held-out questions."""
         first, sums = self.step, dict[str, Tensor]()
-        # The last step is filled up with the first batches.
-        places = [
-            self._place(step, part) % self.count for step in range(first, end) for part in range(self.share)
-        ]
-        batches = iter(make_loader(Subset(self.batches, places), self.workers))
         self.module.train()
-        while self.step < end:
+        for batch in make_loader(Subset(self.batches, range(first, end)), self.workers):
             self.progress(self.name, self.step, self.steps)
             self.optimizer.zero_grad()
-            for part in range(self.share):
-                loss, parts = self._loss(next(batches), part)
-                (loss / self.share).backward()  # type: ignore[no-untyped-call]
-                for name, value in ({"loss": loss.detach()} | parts).items():
-                    sums[name] = sums.get(name, torch.zeros_like(value)) + value
-            self.update()
+            loss, parts = self._loss(batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            for name, value in ({"loss": loss.detach()} | parts).items():
+                sums[name] = sums.get(name, torch.zeros_like(value)) + value
+            self._update()
             self.step += 1
-        means = {
-            name: self.processes.mean(value / (self.share * (end - first))) for name, value in sums.items()
-        }
         row: Row = {"stage": self.name, "step": self.step, "steps": self.steps}
-        row |= {name: round(float(value), 4) for name, value in means.items()}
-        if self.evaluate is not None and self.processes.is_main:
+        row |= {name: round(float(value / (end - first)), 4) for name, value in sums.items()}
+        if self.evaluate is not None:
             row |= self.evaluate()
         return row
 
-    def _place(self, step: int, part: int) -> int:
-        """The place of a batch among the batches of all steps and processes."""
-        return step * self.accumulate + self.processes.rank * self.share + part
-
-    def _loss(self, batch: Batch, part: int) -> Loss:
-        torch.manual_seed(self.seed * _SEEDS_PER_RUN + self._place(self.step, part))
+    def _loss(self, batch: Batch) -> Loss:
+        torch.manual_seed(self.seed * _SEEDS_PER_RUN + self.step)
         batch = {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             return self.loss(batch)
 
-    def update(self) -> None:
-        """Change the weights by their gradients, which are averaged over all processes and clipped."""
+    def _update(self) -> None:
+        """Change the weights by their gradients, which are clipped."""
         weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
-        self.processes.average_gradients(weights)
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         self.optimizer.step()
         self.schedule.step()

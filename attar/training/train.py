@@ -12,7 +12,6 @@ reader. Without questions whose answers are unknown there is one teacher. A stag
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -95,20 +94,15 @@ def train_questions(
 ) -> TrainedReader:
     """Train a reader, write its folder, and return what is known about it: accuracy on held-out questions and so on.
 
-    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again. Of several
-    processes only the main one measures and writes.
+    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again.
     """
     if torch.cuda.is_available():
         # Lengths change from step to step, which cuDNN's attention is slow at.
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.set_float32_matmul_precision("high")
     run = QuestionRun(options, progress, say)
-    # Of several processes the main one locks the folder and writes; the others wait for it.
-    lock = lock_folder(run.folder) if run.processes.is_main else nullcontext()
-    with run.processes.joined(), lock:
-        if run.processes.is_main:
-            run.begin(resume=resume, replace=replace)
-        run.processes.wait()
+    with lock_folder(run.folder):
+        run.begin(resume=resume, replace=replace)
         passages = [passage for path in options.data for passage in read_passages(path)]
         if options.exclude:
             passages = without_overlap(passages, read_passages(options.exclude))
@@ -202,7 +196,7 @@ def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) ->
     ridge = network.ridge
     assert ridge is not None  # made above
     batches = partial(
-        QuestionBatches, training, tokens=options.part_tokens, epochs=options.epochs, seed=options.seed, negatives=1
+        QuestionBatches, training, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, negatives=1
     )  # fmt: skip
 
     def loss(batch: Batch) -> Loss:
@@ -213,9 +207,8 @@ def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) ->
         return ridge_loss(network, batch, texts, questions, prior), {}
 
     run.fit("readout", ridge.requires_grad_(), loss, batches, lr=_READOUT_LR, heads=1.0)
-    if run.processes.is_main:
-        about = saved.config.about | {"readout": options.described()}
-        saved.with_networks(network.to("cpu"), saved.quick(), about).save(options.folder)
+    about = saved.config.about | {"readout": options.described()}
+    saved.with_networks(network.to("cpu"), saved.quick(), about).save(options.folder)
     return TrainedReader(str(options.folder), history=run.history)
 
 
@@ -281,7 +274,7 @@ def _fit_teacher(
     data: QuestionSet,
     chosen: Sequence[int],
 ) -> None:
-    tokens = run.options.part_tokens * 4 // 3
+    tokens = run.options.batch_tokens * 4 // 3
     first = name.startswith("first")
     epochs, seed = (teaching.first_epochs, 1) if first else (teaching.epochs, 2)
     batches = partial(PairBatches, data, chosen, tokens=tokens, epochs=epochs, seed=seed)
@@ -330,7 +323,7 @@ def _fit_second_look(
     network.encoder.words.requires_grad_(requires_grad=False)
     data, weights = look_set(training, labels)
     batches = partial(
-        SentenceBatches, data, labels, weights, tokens=options.part_tokens * 2, epochs=options.look_epochs,
+        SentenceBatches, data, labels, weights, tokens=options.batch_tokens * 2, epochs=options.look_epochs,
         seed=options.seed,
     )  # fmt: skip
     measure = partial(look_accuracy, network, held, run.device)
@@ -347,7 +340,7 @@ def _fit_student(
     """Train the network of the reader; `weights` says how much each question counts."""
     options = run.options
     batches = partial(
-        QuestionBatches, data, tokens=options.part_tokens, epochs=options.epochs, seed=options.seed, weights=weights
+        QuestionBatches, data, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, weights=weights
     )  # fmt: skip
     loss = partial(student_loss, network, distillation=options.distillation)
     measure = partial(accuracy, network, held, options.density, run.device)
@@ -366,10 +359,9 @@ def _fit_quick(
         return
     options = run.options
     network.to(run.device).eval().requires_grad_(requires_grad=False)
-    size = max(1, _IMITATED // options.accumulate)
-    alone = partial(QuestionsAlone, questions, size=size, epochs=options.epochs, seed=options.seed)
+    alone = partial(QuestionsAlone, questions, size=_IMITATED, epochs=options.epochs, seed=options.seed)
     batches = partial(
-        QuestionBatches, data, tokens=options.part_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
+        QuestionBatches, data, tokens=options.batch_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
     )
     imitate, answer = (partial(loss, network, quick=quick) for loss in (imitation_loss, student_loss))
     run.fit("imitation", quick, imitate, alone, lr=options.lr * 2, heads=1.0)
@@ -387,8 +379,6 @@ def _finish(
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
-    if not run.processes.is_main:
-        return TrainedReader(str(folder))
     density = options.density if before is None else before.config.network.density
     held_out = {}
     if held.labelled():
@@ -419,8 +409,6 @@ def _finish(
 def _calibrate_only(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     """Write a reader again with a calibration by the questions of the files; nothing is trained."""
     options, source = run.options, ReaderFolder.open(run.options.init)
-    if not run.processes.is_main:
-        return TrainedReader(str(options.folder))
     reader, passages = Reader.of(source), with_swapped_questions(passages)
     calibration = calibrate(reader, passages, run.progress)
     if calibration is None:
