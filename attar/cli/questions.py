@@ -14,7 +14,7 @@ from attar.errors import OptionError
 from attar.training.options import QuestionOptions
 
 # What a reader to fine-tune has already.
-_FIXED = ("size", "word_size", "density", "quick_layers")
+_FIXED = ("size", "word_size", "values", "density", "quick_layers")
 
 
 @options_from(QuestionOptions)

@@ -32,11 +32,7 @@ class QuestionOptions:
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
-    values: int = option(
-        0,
-        "Size d of values; 0 disables fixed-size memories. With --init, only these are trained.",
-        min=0,
-    )
+    values: int = option(0, "Size d of values; 0 disables fixed-size memories.", min=0)
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)

@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from attar.errors import FormatError, OptionError
-from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
+from attar.errors import FormatError
+from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
@@ -32,7 +32,7 @@ from attar.reader.folders import POSITIONS, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts, recalibrate
 from attar.reader.reader import Reader
 from attar.text.pieces import PieceTokenizer
-from attar.training.batches import Array, Batch, QuestionBatches, QuestionsAlone, QuestionSet
+from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage, hold_out, read_passages, without_overlap
 from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
@@ -50,13 +50,11 @@ from attar.training.student import (
     accuracy,
     imitation_loss,
     new_quick,
-    ridge_loss,
     student_loss,
     student_set,
 )
 from attar.training.teacher import (
     TEACHER_FLOOR,
-    Loss,
     PairBatches,
     TeacherLabels,
     label,
@@ -67,7 +65,6 @@ from attar.training.teacher import (
 from attar.training.variants import with_swapped_questions
 
 # Learning rates and epochs that were measured once.
-_READOUT_LR = 2e-3
 _LOOK_LR = 1.6e-4
 _QUICK_EPOCHS = 3
 # Questions per step while the quick encoder imitates the large one.
@@ -145,8 +142,6 @@ def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     """A reader trained on with known answers only, without a teacher."""
     saved = _saved_parts(run.options)
     training, held = _split(run, passages, saved.tokenizer)
-    if run.options.values:
-        return _add_readout(run, saved, training)
     training.keep_questions(training.absent.union(training.labelled()))
     network, quick = saved.network(), saved.quick()
     _fit_student(run, network, training, held, None)
@@ -174,42 +169,6 @@ def _split(
     counts = f"{len(training.passages):,} passages, {len(training.questions):,} questions"
     run.say(f"{counts}; held out: {len(held.passages):,} and {len(held.questions):,}")
     return training, held
-
-
-def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) -> TrainedReader:
-    """Give a reader the readout of memories of fixed size; nothing else of it changes."""
-    options = run.options
-    if saved.options.values:
-        came = f"a reader that has one of size {saved.options.values}"
-        raise OptionError.expected(
-            "values", "a reader without a readout for memories of fixed size", came, "omit it"
-        )
-    training.keep_questions(set(training.labelled()))
-
-    def wider() -> PhraseNetwork:
-        network = PhraseNetwork(replace(saved.options, values=options.values))
-        missing = network.load_state_dict(saved.network().state_dict(), strict=False).missing_keys
-        assert all(name.startswith("ridge.") for name in missing)
-        return network.requires_grad_(requires_grad=False)
-
-    network = run.module(wider).to(run.device).eval()
-    ridge = network.ridge
-    assert ridge is not None  # made above
-    batches = partial(
-        QuestionBatches, training, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, negatives=1
-    )  # fmt: skip
-
-    def loss(batch: Batch) -> Loss:
-        with torch.no_grad():
-            texts = network.encode_texts(batch["ids"], batch["mask"])
-            questions = network.encode_questions(batch["question_ids"], batch["question_mask"])
-            prior = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
-        return ridge_loss(network, batch, texts, questions, prior), {}
-
-    run.fit("readout", ridge.requires_grad_(), loss, batches, lr=_READOUT_LR, heads=1.0)
-    about = saved.config.about | {"readout": options.described()}
-    saved.with_networks(network.to("cpu"), saved.quick(), about).save(options.folder)
-    return TrainedReader(str(options.folder), history=run.history)
 
 
 @dataclass(frozen=True)
