@@ -103,7 +103,6 @@ def _check(config: ReaderConfig | FixedSizeConfig) -> None:
             "heads must divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
             f"{POSITIONS} positions are needed": shape.positions >= POSITIONS,
             f"at most {_VOCABULARY:,} word pieces": shape.vocabulary <= _VOCABULARY,
-            "word overlap must be static": network.phrases.match == "static",
             "there are fewer layers to share": network.quick is None or network.quick.shared <= shape.layers,
         }
         for rule, holds in sound.items():
