@@ -22,7 +22,16 @@ from attar.store.lmdb_env import (
     no_store,
     store_errors,
 )
-from attar.store.records import HEADER_KEY, DocumentEntry, Fault, Header, Record, now, write_header
+from attar.store.records import (
+    HEADER_KEY,
+    DocumentEntry,
+    Fault,
+    Header,
+    Record,
+    now,
+    read_header,
+    write_header,
+)
 from attar.store.transactions import Snapshot, Transaction, header_of
 
 # Documents listed per snapshot: a list that is read slowly must not keep a snapshot open.
@@ -214,8 +223,9 @@ def _folder_for(path: Path, create: bool) -> Path:
 def _read_or_create_header(environment: Environment, create: bool) -> Header:
     """Read a store's header; that of a new store is written first if `create` allows it."""
     with environment.transaction() as transaction:
-        if transaction.get(HEADER_KEY) is not None:
-            return header_of(transaction, environment)
+        value = transaction.get(HEADER_KEY)
+        if value is not None:
+            return read_header(value, str(environment.folder))
         values = transaction.stat(environment.map.open_db(None))["entries"]
     if values or environment.file_bytes() > _NEW_FILE_BYTES:
         message = f"store {environment.folder}: the file is another database, or damaged"
