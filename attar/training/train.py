@@ -44,8 +44,7 @@ from attar.training.published import (
     load_base,
     load_mpnet,
 )
-from attar.training.run import QuestionRun, Say, lock_folder, silent
-from attar.training.stage import Row, make_loader
+from attar.training.run import QuestionRun, Row, Say, lock_folder, make_loader, silent
 from attar.training.student import (
     accuracy,
     imitation_loss,

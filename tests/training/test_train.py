@@ -13,7 +13,7 @@ from attar.errors import AttarError, FormatError, OptionError
 from attar.progress import Progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
-from attar.training import stage
+from attar.training import run
 from attar.training.options import QuestionOptions
 from attar.training.published import load_base
 from attar.training.run import lock_folder
@@ -34,7 +34,7 @@ class PowerCutError(Exception):
 
 @pytest.fixture(autouse=True)
 def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "CHECKPOINT_STEPS", 4)
+    monkeypatch.setattr(run, "CHECKPOINT_STEPS", 4)
 
 
 def cut_off_at(name: str, step: int) -> Progress:
@@ -83,7 +83,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], ba
     """The folder of a small reader, of labelled questions alone."""
     folder = tmp_path_factory.mktemp("run") / "reader"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "CHECKPOINT_STEPS", 4)
+        patch.setattr(run, "CHECKPOINT_STEPS", 4)
         train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), values=8, **SIZES | LONGER))
     return folder
 
