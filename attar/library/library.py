@@ -41,7 +41,6 @@ from attar.results import (
     check_asked,
     check_labels,
 )
-from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
 from attar.store.records import Record
 from attar.store.store import Store
@@ -73,7 +72,6 @@ class Library(ServedLibrary):
         path: str | os.PathLike[str],
         reader: "GivenReader" = None,
         *,
-        durability: Durability = "sync",
         keep_text: bool = True,
         budget: int | None = None,
         read_only: bool = False,
@@ -92,11 +90,7 @@ class Library(ServedLibrary):
         if create and not os.path.exists(path):
             self._reader.folder()  # a library is not created for a reader that is not there
         self.store: Store = Store.open(
-            path,
-            reader=self._reader.fingerprint,
-            durability=durability,
-            read_only=read_only,
-            create=create,
+            path, reader=self._reader.fingerprint, read_only=read_only, create=create
         )
         self.keep_text, self.budget = keep_text, budget
         self._cache = MemoryCache(cache)
