@@ -93,7 +93,7 @@ class Library(ServedLibrary):
             path, reader=self._reader.fingerprint, read_only=read_only, create=create
         )
         self.keep_text, self.budget = keep_text, budget
-        self._cache = MemoryCache(cache)
+        self._cache_bytes = cache
         self.device = device
         self._bank: DocumentBank | None = None
 
@@ -121,7 +121,11 @@ class Library(ServedLibrary):
 
     @cached_property
     def searching(self) -> Searching:
-        return Searching(self.store, self._cache, self.reader_of)
+        return Searching(self.store, self.reader_of)
+
+    @cached_property
+    def _cache(self) -> MemoryCache:
+        return MemoryCache(self._cache_bytes)
 
     def reader_of(self, fingerprint: str | None) -> "Reader":
         return self._reader.get(self.store.path, fingerprint)
@@ -229,6 +233,8 @@ class Library(ServedLibrary):
         """
         from attar.documents.following import find_in_folder
 
+        if tags is not None:
+            check_labels(tags, {})
         return add_files(
             lambda: self,
             find_in_folder(folder, allow_empty=sync),
@@ -305,7 +311,7 @@ class Library(ServedLibrary):
 
     def opened(self, progress: Progress = ignore_progress) -> AbstractContextManager[OpenedShard]:
         """One state of the library, for questions to all documents; signatures that are missing are made first."""
-        return self.searching.opened(progress)
+        return self.searching.opened(self._cache, progress)
 
     def load_signatures(self) -> None:
         self.searching.load()
