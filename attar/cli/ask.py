@@ -100,7 +100,8 @@ def ask(
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
         results = _results(asking.groups if every else asking.answers, asked)
-        print_search_state(library)
+        if document is None or every:
+            print_search_state(library)
         for question, result in zip(asked, results, strict=True):
             if isinstance(result, AttarError):
                 print_note(f"{question.where}: {result}")

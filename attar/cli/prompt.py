@@ -86,7 +86,8 @@ class Prompt:
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
             (answers,) = self._asking.answers([line])
-            print_search_state(self._library)
+            if self._asking.document is None:
+                print_search_state(self._library)
             print(self._quotes.answers(answers))
 
     def _complete(self, typed: str) -> Iterator[str]:
