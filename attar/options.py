@@ -5,7 +5,7 @@ The command line derives its flags from these fields (`attar.cli.options`). Noth
 
 import math
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from attar.errors import OptionError
 
@@ -70,6 +70,6 @@ class PhraseOptions:
 
     size: int = 64
     word_size: int = 32
-    match: str = "static"
+    match: Literal["static"] = "static"  # word overlap by vectors of pieces alone
     values: int = 0  # d of memories of fixed size (`attar.nn.phrases`); 0 for none
     encoder: TransformerShape = field(default_factory=TransformerShape)

@@ -50,7 +50,7 @@ def run(
     golds = [gold for _, _, gold in asked]
     with (
         tempfile.TemporaryDirectory() as folder,
-        Library(folder, str(reader) if reader else None, durability="relaxed") as library,
+        Library(folder, str(reader) if reader else None) as library,
     ):
         documents = ((f"{at:05}", passage.text) for at, passage in enumerate(passages))
         library.add_many(documents, progress=progress)

@@ -211,7 +211,7 @@ def main() -> None:
     """Print a row per attack; exit with code 1 if others waited for too long, or memory has grown by too much."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "library"
-        with Library(library, durability="relaxed") as made:
+        with Library(library) as made:
             made.add_many((f"story {at}", story.text) for at, story in enumerate(tell_stories(0, 8)))
         with serving(library, None) as server:
             warm_up(server)

@@ -81,10 +81,7 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
     split(folder.with_name("empty"), folder, shards)
     numbers = np.random.default_rng(0)
     with contextlib.ExitStack() as stack:
-        stores = [
-            stack.enter_context(Store.open(path, create=False, durability="relaxed"))
-            for path in shard_paths(folder)
-        ]
+        stores = [stack.enter_context(Store.open(path, create=False)) for path in shard_paths(folder)]
         for first in range(0, count, 20_000):
             packed = made_up(min(20_000, count - first), signature_bytes(signer.size))
             names = [f"{at:07}" for at in range(first, first + len(packed))]

@@ -32,7 +32,6 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from attar.store.lmdb_env import Durability
 from attar.store.store import Store
 from benchmarks import killed, killed_library, killed_search
 from benchmarks.command import Json, run_command
@@ -51,7 +50,6 @@ _WORK = {
     "shard": killed_library.shard,
     "search": killed_search.write,
 }
-_DURABILITY: tuple[Durability, ...] = ("sync", "relaxed")
 # Seconds after the first acknowledgement, at most; every fourth is killed so long after its start instead.
 _LATEST = {"compaction": 0.03, "import": 0.06, "reread": 0.1, "search": 0.5, "server": 0.06}
 _LATEST |= {"edits": 0.1, "sync": 1.0, "shard": 0.3}
@@ -183,8 +181,8 @@ class Crashes:
 
     def _kill_writer(self, kind: str) -> None:
         ours, theirs = os.pipe()
-        start, durability = 1 + self.ledgers[kind].changes, self.moments.choice(_DURABILITY)
-        child = fork(_WORK.get(kind, killed.write), self.folder / kind, start, theirs, durability)
+        start = 1 + self.ledgers[kind].changes
+        child = fork(_WORK.get(kind, killed.write), self.folder / kind, start, theirs)
         os.close(theirs)
         self._kill_later(kind, child, ours)
 

@@ -21,7 +21,6 @@ from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.options import PhraseOptions
-from attar.store.lmdb_env import Durability
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Record
 from attar.store.store import Store
@@ -100,10 +99,10 @@ class Announcer:
         self.acknowledge()
 
 
-def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def write(folder: Path, start: int, pipe: int) -> None:
     """Change three documents in each transaction, until killed."""
     announce = Announcer(pipe)
-    store = Store.open(folder, durability=durability)
+    store = Store.open(folder)
     for number in count(start):
         change: dict[str, str | None] = dict.fromkeys(PAIR, str(number))
         # Pages come and go: space is used again all the time.
@@ -123,24 +122,24 @@ def apply(store: Store, change: Change) -> None:
                 changes.put(record, reader=READER, replacing=changes.find(name))
 
 
-def compact(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def compact(folder: Path, start: int, pipe: int) -> None:
     """Change a document and compact, until killed."""
     announce = Announcer(pipe)
-    store = Store.open(folder, durability=durability)
+    store = Store.open(folder)
     for number in count(start):
         change = {f"other-{number % 7}": str(number)}
         announce.change(change, partial(apply, store, change))
         store.compact(timeout=1.0)
 
 
-def reread(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def reread(folder: Path, start: int, pipe: int) -> None:
     """Change documents and move the library to the other reader, until killed; each goes on where it was."""
     announce = Announcer(pipe)
-    with Store.open(folder, durability=durability) as store:
+    with Store.open(folder) as store:
         at = READERS.index(store.reader or READERS[0])
     for number in count(start):
         own, other = NumberReader(READERS[at]), NumberReader(READERS[1 - at])
-        library = Library(folder, own, durability=durability)  # type: ignore[arg-type]
+        library = Library(folder, own)  # type: ignore[arg-type]
         with library:
             for name in (f"other-{number % 7}", f"more-{number % 11}"):
                 put = partial(library.add, name, str(number), replace=True)
@@ -164,10 +163,10 @@ def _imported(at: int) -> dict[str, str | None]:
     return {f"import-{at % 4}-{number}": str(1000 * at + number) for number in range(_IMPORTED)}
 
 
-def import_files(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def import_files(folder: Path, start: int, pipe: int) -> None:
     """Import file after file, until killed; each is one transaction."""
     announce = Announcer(pipe)
-    store = Store.open(folder, durability=durability)
+    store = Store.open(folder)
     for number in count(start):
         at = number % _IMPORTS
         file = folder.with_name("imports") / f"{at}.parquet"

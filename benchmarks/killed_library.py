@@ -20,7 +20,6 @@ from attar.cluster.shards import is_sharded, shard_paths, split
 from attar.library.library import Library
 from attar.memory.phrases import JOINT
 from attar.reader.reader import Reader
-from attar.store.lmdb_env import Durability
 from attar.store.parquet import export_store, import_store
 from attar.store.store import Store
 from benchmarks import killed
@@ -42,10 +41,10 @@ def prepare(folder: Path) -> None:
         library.ask_all("Who left?")  # imports what every fork would
 
 
-def edit(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def edit(folder: Path, start: int, pipe: int) -> None:
     """Add, append, replace, merge, import, refit and remove, until killed."""
     announce = Announcer(pipe)
-    library = Library(folder, _reader[0], durability=durability)
+    library = Library(folder, _reader[0])
     known = {name: library.text(name) or "" for name in _SHORT if name in library}
 
     def add(number: int) -> tuple[Change, Callable[[], object]]:
@@ -107,7 +106,7 @@ class ServerWatcher:
         return told if reply.status == 200 else None
 
 
-def sync(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def sync(folder: Path, start: int, pipe: int) -> None:
     """Write, change and remove files, and run `attar add --sync`, until killed."""
     files = folder.with_name("synced")
     files.mkdir(exist_ok=True)
@@ -129,10 +128,10 @@ def sync(folder: Path, start: int, pipe: int, durability: Durability) -> None:
             announce.acknowledge()
 
 
-def shard(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def shard(folder: Path, start: int, pipe: int) -> None:
     """Change documents, split their library into three, and join it again, until killed."""
     announce = Announcer(pipe)
-    store = Store.open(folder, durability=durability)
+    store = Store.open(folder)
     for number in count(start):
         change: dict[str, str | None] = dict.fromkeys(PAIR, str(number))
         announce.change(change, partial(killed.apply, store, change))

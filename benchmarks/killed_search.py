@@ -13,7 +13,6 @@ from pathlib import Path
 
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.store.lmdb_env import Durability
 from benchmarks.killed import PAIR, Announcer, Change
 
 # Words that documents are told apart by, and queries that they answer.
@@ -40,10 +39,10 @@ def text_of(topic: str, number: int) -> str:
     return f"This text is about {topic}. Change {number} wrote it."
 
 
-def write(folder: Path, start: int, pipe: int, durability: Durability) -> None:
+def write(folder: Path, start: int, pipe: int) -> None:
     """Add, replace and remove documents, and now and then fit the statistics again, until killed."""
     announce = Announcer(pipe)
-    library = Library(folder, prepare(), durability=durability)
+    library = Library(folder, prepare())
     for number in count(start):
         if number % 9 == 0 and len(library):
             library.refit()
@@ -87,7 +86,7 @@ def look_once(folder: Path, texts: dict[str, str], pipe: int) -> None:
     with Library(folder, prepare(), read_only=True) as library, library.store.snapshot() as now:
         statistics = now.signatures.statistics
     with tempfile.TemporaryDirectory() as other:
-        with Library(other, prepare(), durability="relaxed") as made:
+        with Library(other, prepare()) as made:
             if statistics is not None:
                 with made.store.transaction() as changes:
                     changes.put_statistics(statistics)

@@ -27,7 +27,7 @@ from attar.training.data import PassageQuestion, read_passages
 from attar.training.evaluation import AskedDocument, Measured, group_documents, question_table
 from attar.training.metrics import Given, score
 from attar.training.published import load_base
-from attar.training.stage import load_weights, make_loader
+from attar.training.run import load_weights, make_loader
 from attar.training.teacher import PairBatches, TeacherLabels, label
 from benchmarks.command import run_command
 

@@ -71,7 +71,7 @@ def measure(quick: bool) -> Rates:
     packed = made_up(2_000 if quick else 200_000, signature_bytes(DEFAULT_SIZE))
     queries = queries_like(packed, 64)
     scan = len(packed) * len(queries) / cpu_seconds(lambda: best(packed, queries, 10), rounds)
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader) as library:
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
         first = library.store.stats()
         library.add_many((f"{at}", text) for at, text in enumerate(all_texts) if at >= len(texts))
@@ -79,7 +79,7 @@ def measure(quick: bool) -> Rates:
         # By the documents after the first: what a library keeps once, as the statistics of search, is in both.
         used = (stats.file_bytes - stats.free_bytes) - (first.file_bytes - first.free_bytes)
     count = 300 if quick else 20_000
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader) as library:
         fill_library(library, reader, count)
         library.ask_all(_QUESTION)
         times = [_cpu(lambda: library.ask_all(_QUESTION)) for _ in range(10 if quick else 100)]

@@ -156,7 +156,7 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
 
 def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]:
     """Adding one, removing one and asking all of a library, without the time to read and to encode the question."""
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader) as library:
         signer = fill_library(library, reader, count)
         began = time.perf_counter()
         library.search(_QUESTION)

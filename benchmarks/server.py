@@ -125,7 +125,7 @@ def fill(folder: Path, reader: Path | None, documents: int) -> Path:
     """Read stories into a library with a reader, or a tiny one beside it; the reader's path."""
     if reader is None:
         reader = save_tiny_reader(folder.with_name("reader"))
-    with Library(folder, reader, durability="relaxed") as library:
+    with Library(folder, reader) as library:
         stories = tell_stories(0, documents)
         library.add_many((f"story {at}", story.text) for at, story in enumerate(stories))
     return reader

@@ -194,6 +194,10 @@ def _add_here(
     from attar.documents.workers import FileReader
     from attar.library.drafts import add_files, read_files
 
+    if chosen.tag:
+        from attar.results import check_labels
+
+        check_labels(chosen.tag, {})
     for file in files:
         if (Path(file) / "data.mdb").is_file():
             raise OptionError(f"{file} is a library, not a document", "name the library first")

@@ -12,7 +12,7 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import Quotes, one_line, print_json, print_note, printable, progress_bar, shown
-from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
+from attar.errors import AttarError, FormatError, OptionError, RecordError, UnknownDocumentError, quoted
 from attar.options import MOST_LOOK
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def ask(
 
     attar ask papers --all "Who has signed a contract?"
     """
-    within = options.subset_of(**chosen)
+    within = options.subset_of(**chosen) if any(chosen.values()) else None
     # The products of a question are too small for several threads, which would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from attar.library.library import Library
@@ -99,7 +99,9 @@ def ask(
             asked += _read_questions(file or _STDIN)
         if not asked:
             raise OptionError("no question", "type at least one, or give --questions FILE")
-        results = _results(asking, asked, every=every)
+        results = _results(asking.groups if every else asking.answers, asked)
+        if document is None or every:
+            print_search_state(library)
         for question, result in zip(asked, results, strict=True):
             if isinstance(result, AttarError):
                 print_note(f"{question.where}: {result}")
@@ -140,21 +142,17 @@ class Asking:
         top = self.top or _TOP
         if self.document is not None:
             return self.library.ask_many(self.document, questions, top=top, look=self.look)
-        answers = self.library.ask_all_many(questions, top=top, look=self.look, within=self.within)
-        _print_search_state(self.library)
-        return answers
+        return self.library.ask_all_many(questions, top=top, look=self.look, within=self.within)
 
     def groups(self, questions: Sequence[str]) -> "list[list[AnswerGroup]]":
         """All places that answer each question."""
         from attar.results import Subset
 
         within = self.within if self.document is None else Subset(names=(self.document,))
-        groups = [
+        return [
             self.library.list_answers(question, top=self.top, look=self.look, within=within)
             for question in questions
         ]
-        _print_search_state(self.library)
-        return groups
 
 
 def only_document(library: "Library") -> str | None:
@@ -207,21 +205,20 @@ def _needs_quotes(words: Sequence[str]) -> OptionError:
     return OptionError("a question of several words needs quotes", f'type "{" ".join(words)}"')
 
 
-def _results(asking: Asking, asked: Sequence[_Asked], *, every: bool) -> list[Result]:
+def _results(answer: Callable[[list[str]], Sequence[Any]], asked: Sequence[_Asked]) -> list[Result]:
     """The answers to each question, or why it is none; the error of an only question is raised."""
-    from attar.results import check_asked
-
-    faults: dict[int, AttarError] = {}
-    for at, question in enumerate(asked):
+    try:
+        return [*answer([question.text for question in asked])]
+    except FormatError as fault:
+        if len(asked) == 1 or isinstance(fault, RecordError):
+            raise
+    results: list[Result] = []
+    for question in asked:
         try:
-            check_asked("question", question.text)
+            results += answer([question.text])
         except FormatError as fault:
-            if len(asked) == 1:
-                raise
-            faults[at] = fault
-    good = [question.text for at, question in enumerate(asked) if at not in faults]
-    answered: Iterator[list[Any]] = iter((asking.groups if every else asking.answers)(good) if good else ())
-    return [faults[at] if at in faults else next(answered) for at in range(len(asked))]
+            results.append(fault)
+    return results
 
 
 def _print(asked: Sequence[_Asked], results: Sequence[Result], lines_of: Callable[[Any], str]) -> None:
@@ -332,10 +329,10 @@ def _searched(store: Path, reader: Path | None) -> "Iterator[Library]":
         with progress_bar() as progress:
             library.make_signatures(progress=progress)
         yield library
-        _print_search_state(library)
+        print_search_state(library)
 
 
-def _print_search_state(library: "Library") -> None:
+def print_search_state(library: "Library") -> None:
     """Print what a person should know about a search."""
     for line in library.search_state.lines():
         print_note(line)

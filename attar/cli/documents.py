@@ -35,7 +35,7 @@ def list_documents(
 
     within = options.subset_of(**chosen)
     with Library(store, read_only=True) as library:
-        for name in () if within is None else within.names:
+        for name in within.names:
             similar = library.similar(name)
             if similar is not None:  # no document has this name
                 raise UnknownDocumentError.named(name, similar)
@@ -64,14 +64,13 @@ def show(store: options.StorePath, name: options.Name, as_json: options.AsJson =
 
     with Library(store, read_only=True) as library:
         document = library.show(find_document(library.store, name))
-        source = library.store.entry(document.name).source
     fields = msgspec.to_builtins(document)
     text = fields.pop("text")
     labels = {
         "tags": ", ".join(document.tags),
         "metadata": ", ".join(f"{key}: {value}" for key, value in document.metadata.items()),
     }
-    rows = fact_rows(fields | labels | {"name": one_line(document.name), "source": source})
+    rows = fact_rows(fields | labels | {"name": one_line(document.name)})
     facts = columns([row for row in rows if row[1] not in ("", "None")])
     print_result(document, facts if text is None else f"{facts}\n\n{printable(text)}", as_json=as_json)
 

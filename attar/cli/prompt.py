@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from attar.cli.ask import Asking, only_document
+from attar.cli.ask import Asking, only_document, print_search_state
 from attar.cli.output import Quotes, one_line, print_note, printable
 from attar.errors import AttarError
 
@@ -86,6 +86,8 @@ class Prompt:
             print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
             (answers,) = self._asking.answers([line])
+            if self._asking.document is None:
+                print_search_state(self._library)
             print(self._quotes.answers(answers))
 
     def _complete(self, typed: str) -> Iterator[str]:

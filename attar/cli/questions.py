@@ -14,7 +14,7 @@ from attar.errors import OptionError
 from attar.training.options import QuestionOptions
 
 # What a reader to fine-tune has already.
-_FIXED = ("size", "word_size", "density", "quick_layers")
+_FIXED = ("size", "word_size", "values", "density", "quick_layers")
 
 
 @options_from(QuestionOptions)
@@ -34,7 +34,6 @@ def train_questions(
 
     attar train-questions mine.json --init reader --out tuned
     """
-    from attar.training.stage import Processes
     from attar.training.train import train_questions
 
     if resume and replace:
@@ -44,11 +43,10 @@ def train_questions(
             flag = f"--{field.name.replace('_', '-')}"
             raise OptionError(f"{flag} is fixed by the reader of --init", "leave it out")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
-    began, is_main = monotonic(), Processes.started().is_main
+    began = monotonic()
 
     def say(line: str) -> None:
-        if is_main:
-            print(f"[{monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
+        print(f"[{monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
 
     with progress_bar() as progress:
         result = train_questions(
@@ -58,8 +56,6 @@ def train_questions(
             progress=progress,
             **({} if as_json else {"say": say}),
         )
-    if not is_main:
-        return
     if as_json:
         print_json(result)
         return

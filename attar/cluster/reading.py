@@ -38,7 +38,6 @@ from attar.reader.folders import ReaderFolder, find_reader
 from attar.reader.parts import READER_FILES
 from attar.results import Change
 from attar.search.statistics import Projection
-from attar.store.lmdb_env import Durability
 from attar.store.records import Fault
 from attar.store.store import Store
 
@@ -108,7 +107,6 @@ def read_with_ray(
     replace: bool = False,
     keep_text: bool = True,
     budget: int | None = None,
-    durability: Durability = "sync",
     limits: FileLimits | None = None,
     on_change: Callable[[Change], None] | None = None,
     on_bad: Callable[[AttarError], None] | None = None,
@@ -136,7 +134,7 @@ def read_with_ray(
         warnings.filterwarnings("ignore", "The minimum number of concurrent actors")  # of few documents
 
         def opened(folder: Path) -> Library:
-            library = Library(folder, path, durability=durability, keep_text=keep_text, budget=budget)
+            library = Library(folder, path, keep_text=keep_text, budget=budget)
             return stack.enter_context(library)
 
         new = not is_sharded(out) and not Store.exists(out)

@@ -71,9 +71,7 @@ class Adder:
             new = [document for document in accepted if not document.is_done]
             changes: dict[str, Change] = {}
             if new:
-                _ = self.library.reader  # loaded before the time is measured
-                with pace.measured([document.draft for document in new]):
-                    changes, refused_late = self._write(new)
+                changes, refused_late = self._write(new, pace)
                 refused = [*refused_late, *refused]
             if self.on_refused is not None:
                 for error in refused:
@@ -108,24 +106,31 @@ class Adder:
                     break
         return accepted, refused
 
-    def _write(self, new: Sequence[_Pending]) -> tuple[dict[str, Change], list[AttarError]]:
+    def _write(self, new: Sequence[_Pending], pace: Pace) -> tuple[dict[str, Change], list[AttarError]]:
         """Write documents atomically; also the errors of those that are refused: without `on_refused`, one."""
+        drafts = [document.draft for document in new]
         while True:
-            reader = self.library.reader
-            encoded = self._encode(reader, [document.draft for document in new])
-            written: dict[str, Change] = {}
-            refused: list[AttarError] = []
-            with self.library.store.transaction() as changes:
-                # Otherwise another process has moved the library to another reader: read again, with that.
-                if changes.header.reader in (None, reader.fingerprint):
-                    for document, result in zip(new, encoded, strict=True):
-                        try:
-                            written[document.draft.name] = self._put(changes, document, result)
-                        except OptionError as fault:
-                            refused.append(fault)
-                            if self.on_refused is None:
-                                break
-                    return written, refused
+            reader = self.library.reader  # loaded before the time is measured
+            with pace.measured(drafts):
+                encoded = self._encode(reader, drafts)
+                with self.library.store.transaction() as changes:
+                    # Otherwise another process has moved the library to another reader: read again, with that.
+                    if changes.header.reader in (None, reader.fingerprint):
+                        return self._put_all(changes, new, encoded)
+
+    def _put_all(
+        self, changes: Transaction, new: Sequence[_Pending], encoded: Sequence[Encoded]
+    ) -> tuple[dict[str, Change], list[AttarError]]:
+        written: dict[str, Change] = {}
+        refused: list[AttarError] = []
+        for document, result in zip(new, encoded, strict=True):
+            try:
+                written[document.draft.name] = self._put(changes, document, result)
+            except OptionError as fault:
+                refused.append(fault)
+                if self.on_refused is None:
+                    break
+        return written, refused
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""

@@ -76,6 +76,7 @@ class Draft(NamedTuple):
         check_string(f"text of {quoted(name)}", text)
         if not text or text.isspace():
             raise FormatError(f"the text of {quoted(name)} is {'blank' if text else 'empty'}", "leave it out")
+        check_labels(() if tags is None else tags, {} if metadata is None else metadata)
         return cls._hashed(name, text, title, Origin()).labelled(tags, metadata)
 
     @classmethod
@@ -84,8 +85,7 @@ class Draft(NamedTuple):
         return document if isinstance(document, Draft) else cls.of(*document)
 
     def labelled(self, tags: Sequence[str] | None, metadata: Mapping[str, str] | None) -> "Draft":
-        """The document with these tags and metadata, checked; None: those that it has."""
-        check_labels(() if tags is None else tags, {} if metadata is None else metadata)
+        """The document with these tags and metadata, which were checked; None: those that it has."""
         origin = self.origin
         if tags is not None:
             origin = origin._replace(tags=tuple(dict.fromkeys(tags)))
@@ -148,10 +148,9 @@ class Pace:
         """Measure how long the reading of drafts takes."""
         began = time.monotonic()
         yield
-        if drafts:
-            rate = sum(len(draft.text) for draft in drafts) / max(time.monotonic() - began, 1e-6)
-            most = min(4 * self.characters, _CHARACTERS)
-            self.characters = max(_FEWEST_CHARACTERS, min(most, int(_SECONDS * rate)))
+        rate = sum(len(draft.text) for draft in drafts) / max(time.monotonic() - began, 1e-6)
+        most = min(4 * self.characters, _CHARACTERS)
+        self.characters = max(_FEWEST_CHARACTERS, min(most, int(_SECONDS * rate)))
 
 
 def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Iterator[list[Draft]]:
@@ -304,10 +303,10 @@ def add_files(
 ) -> FolderChanges:
     """Add files that were found to a library, which is opened when there is a document to add, or to remove.
 
-    What cannot be read or added is refused, and the others are added. With `sync`, documents of the folders whose files
-    are gone are removed. `progress` gets the bytes of files that are read, and the tokens of each batch.
+    Tags were checked. What cannot be read or added is refused, and the others are added. With `sync`, documents of the
+    folders whose files are gone are removed. `progress` gets the bytes of files that are read, and the tokens of each
+    batch.
     """
-    check_labels(() if tags is None else tags, {})
     refused: list[str] = []
     read: dict[str, ReadFile] = {}
     size = sum(file.bytes for file in found.files)
@@ -353,7 +352,8 @@ def follow(
         with FileReader(limits) as files:
             return add_files(opened, found, files=files, tags=tags, sync=True, on_change=on_change)
 
-    check_labels(() if tags is None else tags, {})
+    if tags is not None:
+        check_labels(tags, {})
     pictures = limits is None or limits.ocr != "never"
     return map(changes, watch_folder(folder, pictures=pictures, stop=stop))
 
@@ -382,7 +382,8 @@ def file_drafts(
     """The documents of one file, given as a path or as its bytes and its name."""
     from attar.documents.workers import FileReader
 
-    check_labels(() if tags is None else tags, {})
+    if tags is not None:
+        check_labels(tags, {})
     read = read_named_file(file, name)
     with FileReader() as files:
         drafts = [*read_upload(files, read.name, read.data, read.path)]

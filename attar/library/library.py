@@ -41,7 +41,6 @@ from attar.results import (
     check_asked,
     check_labels,
 )
-from attar.store.lmdb_env import Durability
 from attar.store.maintenance import Stats
 from attar.store.records import Record
 from attar.store.store import Store
@@ -73,7 +72,6 @@ class Library(ServedLibrary):
         path: str | os.PathLike[str],
         reader: "GivenReader" = None,
         *,
-        durability: Durability = "sync",
         keep_text: bool = True,
         budget: int | None = None,
         read_only: bool = False,
@@ -92,14 +90,10 @@ class Library(ServedLibrary):
         if create and not os.path.exists(path):
             self._reader.folder()  # a library is not created for a reader that is not there
         self.store: Store = Store.open(
-            path,
-            reader=self._reader.fingerprint,
-            durability=durability,
-            read_only=read_only,
-            create=create,
+            path, reader=self._reader.fingerprint, read_only=read_only, create=create
         )
         self.keep_text, self.budget = keep_text, budget
-        self._cache = MemoryCache(cache)
+        self._cache_bytes = cache
         self.device = device
         self._bank: DocumentBank | None = None
 
@@ -127,7 +121,11 @@ class Library(ServedLibrary):
 
     @cached_property
     def searching(self) -> Searching:
-        return Searching(self.store, self._cache, self.reader_of)
+        return Searching(self.store, self.reader_of)
+
+    @cached_property
+    def _cache(self) -> MemoryCache:
+        return MemoryCache(self._cache_bytes)
 
     def reader_of(self, fingerprint: str | None) -> "Reader":
         return self._reader.get(self.store.path, fingerprint)
@@ -235,6 +233,8 @@ class Library(ServedLibrary):
         """
         from attar.documents.following import find_in_folder
 
+        if tags is not None:
+            check_labels(tags, {})
         return add_files(
             lambda: self,
             find_in_folder(folder, allow_empty=sync),
@@ -311,7 +311,7 @@ class Library(ServedLibrary):
 
     def opened(self, progress: Progress = ignore_progress) -> AbstractContextManager[OpenedShard]:
         """One state of the library, for questions to all documents; signatures that are missing are made first."""
-        return self.searching.opened(progress)
+        return self.searching.opened(self._cache, progress)
 
     def load_signatures(self) -> None:
         self.searching.load()

@@ -65,15 +65,16 @@ def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
-    def __init__(self, store: Store, cache: MemoryCache, reader_of: "Callable[[str | None], Reader]") -> None:
-        self._store, self._cache, self._reader_of = store, cache, reader_of
+    def __init__(self, store: Store, reader_of: "Callable[[str | None], Reader]") -> None:
+        self._store, self._reader_of = store, reader_of
         self._lock = threading.Lock()
         self._signer: Signer | None = None
         # The digest of the statistics in the store when the signer was made.
         self._known: bytes | None = None
         self._index: SearchIndex | None = None
-        self._recent: RecentScores  # of the index
-        self._subsets = SubsetCache()
+        # What is kept with the index.
+        self._recent: RecentScores
+        self._subsets: SubsetCache
         self._left_out: list[str] = []
         # Searches do not wait for signatures that are missing: `make` makes them.
         self.deferred = False
@@ -87,19 +88,19 @@ class Searching:
         return SearchState(list(self._left_out), drift)
 
     @contextmanager
-    def opened(self, progress: Progress = ignore_progress) -> Iterator[OpenedShard]:
+    def opened(self, cache: MemoryCache, progress: Progress = ignore_progress) -> Iterator[OpenedShard]:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
             if self.deferred or missing in ([], self._left_out):
                 self._left_out = self._left_out if self.deferred else missing
-                yield self._shard(now, index)
+                yield self._shard(now, index, cache)
                 return
         # Not within the snapshot: what is written may need a larger map.
         self.make(progress)
         with self._store.snapshot() as now:
             index, _ = self._refreshed(now)
-            yield self._shard(now, index)
+            yield self._shard(now, index, cache)
 
     def make(self, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing from texts."""
@@ -119,8 +120,8 @@ class Searching:
         with self._store.snapshot() as now:
             self._refreshed(now)
 
-    def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
-        return OpenedShard(now, index, index.signer.reader, self._cache, self._recent, self._subsets)
+    def _shard(self, now: Snapshot, index: SearchIndex, cache: MemoryCache) -> OpenedShard:
+        return OpenedShard(now, index, index.signer.reader, cache, self._recent, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""
@@ -129,7 +130,7 @@ class Searching:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
         if self._index is None or self._index.signer is not signer:
-            self._index, self._recent = SearchIndex(signer), RecentScores()
+            self._index, self._recent, self._subsets = SearchIndex(signer), RecentScores(), SubsetCache()
         index = self._index
         return index, index.refresh(now)
 

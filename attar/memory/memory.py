@@ -37,7 +37,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import DtypeError, OptionError, RecordError, ShapeError
+from attar.errors import DtypeError, OptionError, RecordError, ShapeError, quoted
 from attar.memory import algebra
 from attar.memory.phrases import PhraseIndex
 
@@ -100,7 +100,6 @@ _ENVELOPE = struct.Struct("<8sII")
 ENVELOPE_BYTES = _ENVELOPE.size
 _MAGIC = b"Attr"
 _LENGTH_AT = 12
-_REMEDY = "add the document again, or restore the store from a copy"
 KIND = b"m"
 _HEADER = struct.Struct("<BxHIIQ36x")
 _FLOAT = np.dtype("<f4")
@@ -260,12 +259,12 @@ class Memory:
         return self
 
     @classmethod
-    def from_bytes(cls, buffer: Buffer, what: str = "memory") -> "Memory":
-        """The memory in a buffer; everything that the bytes claim is checked. `what` names it in errors.
+    def from_bytes(cls, buffer: Buffer, name: str = "") -> "Memory":
+        """The memory in a buffer; everything that the bytes claim is checked. `name` is its document's, for errors.
 
         Its arrays share the memory of a read-only buffer.
         """
-        payload = unwrap(KIND, buffer, what)
+        payload = unwrap(KIND, buffer, "memory", name)
         try:
             form_code, reader_length, size, count, tokens = _HEADER.unpack_from(payload)
             form = FORMS[form_code]
@@ -286,7 +285,7 @@ class Memory:
                 reader=str(payload[reader_at:index_at], "utf-8"),
             )
         except (ValueError, IndexError, OverflowError, struct.error, DtypeError) as fault:
-            raise RecordError(f"{what} is damaged: {fault}") from fault
+            raise RecordError(f"{called('memory', name)} is damaged: {fault}") from fault
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.form, self.numbers, self.scales, self.phrases, self.tokens, self.reader)
@@ -316,33 +315,44 @@ def _of_fields(
     return Memory(form=form, numbers=numbers, scales=scales, phrases=phrases, tokens=tokens, reader=reader)
 
 
-def wrap(kind: bytes, payload: Buffer, what: str) -> bytes:
-    """Put a payload into an envelope; `what` names it in an error message.
+def called(what: str, name: str) -> str:
+    """What an error calls a value of a document, or of the store itself."""
+    return f"{what} of {quoted(name)}" if name else what
+
+
+def wrap(kind: bytes, payload: Buffer, what: str, name: str = "") -> bytes:
+    """Put a payload into an envelope; `what` and the name of its document are for an error message.
 
     >>> bytes(unwrap(b"f", wrap(b"f", b"an entry", "entry"), "entry"))
     b'an entry'
     """
     if len(payload) > MOST_BYTES:
         expected = f"at most {MOST_BYTES:,} bytes"
-        raise OptionError.expected(what, expected, f"{len(payload):,}", "split the document")
+        raise OptionError.expected(called(what, name), expected, f"{len(payload):,}", "split the document")
     start, length = _START.pack(_MAGIC, VERSION, kind), len(payload).to_bytes(4, "little")
     checksum = zlib.crc32(payload, zlib.crc32(start + length))
     return b"".join((start, checksum.to_bytes(4, "little"), length, payload))
 
 
-def unwrap(kind: bytes, value: Buffer, what: str) -> memoryview:
+def unwrap(kind: bytes, value: Buffer, what: str, name: str = "") -> memoryview:
     """Return the payload of an envelope, without copying, its checksum verified."""
     view = memoryview(value)
     if len(view) < _ENVELOPE.size:
-        raise RecordError(f"{what} is damaged: {len(view)} bytes are left", _REMEDY)
+        raise _unreadable(what, name, f"damaged: {len(view)} bytes are left")
     start, checksum, length = _ENVELOPE.unpack_from(view)
     magic, version, written_kind = _START.unpack(start)
     if magic != _MAGIC:
-        raise RecordError(f"{what} is damaged, or not a record of Attar", _REMEDY)
+        raise _unreadable(what, name, "damaged, or not a record of Attar")
     if zlib.crc32(view[_LENGTH_AT:], zlib.crc32(start)) != checksum or length != len(view) - _ENVELOPE.size:
-        raise RecordError(f"{what} is damaged: its checksum is wrong", _REMEDY)
+        raise _unreadable(what, name, "damaged: its checksum is wrong")
     if version != VERSION:
-        raise RecordError(f"{what} was written by a newer Attar, in version {version}", "update attar")
+        message = f"{called(what, name)} was written by a newer Attar, in version {version}"
+        raise RecordError(message, "update attar")
     if written_kind != kind:
-        raise RecordError(f"{what} is a record of another kind", _REMEDY)
+        raise _unreadable(what, name, "a record of another kind")
     return view[_ENVELOPE.size :]
+
+
+def _unreadable(what: str, name: str, fault: str) -> RecordError:
+    remedy = "add the document again, or restore the store from a copy"
+    return RecordError(f"{called(what, name)} is {fault}", remedy)

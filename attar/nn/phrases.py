@@ -185,7 +185,7 @@ class PhraseNetwork(SpanVectors):
         # Without [CLS] and [SEP]: a memory keeps the words of sentences only.
         inside = mask & functional.pad(mask[:, 1:], (0, 1))
         inside[:, 0] = False
-        words = self.word_vectors(ids, hidden, inside)
+        words = self.word_vectors(ids, inside)
         return EncodedTexts(*self.ends(hidden), priors[..., 0], priors[..., 1], words)
 
     def encode_questions(
@@ -198,12 +198,11 @@ class PhraseNetwork(SpanVectors):
         inside[:, 0] = False
         weights = functional.softplus(heads.weight(hidden)[..., 0].float()) * inside
         queries, nulls = heads.query(hidden[:, 0]), heads.null(hidden[:, 0])[:, 0].float()
-        return EncodedQuestions(queries, nulls, weights, self.word_vectors(ids, hidden, mask))
+        return EncodedQuestions(queries, nulls, weights, self.word_vectors(ids, mask))
 
-    def word_vectors(self, ids: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
-        """A unit vector per word piece, of the piece alone or of its hidden state; 0 in padding."""
-        source = self.encoder.words(ids) if self.options.match == "static" else hidden
-        return functional.normalize(self.word(source), dim=-1) * mask[..., None]
+    def word_vectors(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """A unit vector per word piece, whatever stands around it; 0 in padding."""
+        return functional.normalize(self.word(self.encoder.words(ids)), dim=-1) * mask[..., None]
 
     def priors(self, texts: EncodedTexts, valid: Bool[Tensor, "B n w"]) -> Float[Tensor, "B n w"]:
         """The score of each span before any question, -inf where there is no span."""
@@ -230,8 +229,6 @@ class PhraseNetwork(SpanVectors):
         self, words: Float[Tensor, "Q n w"], questions: EncodedQuestions, sentences: Int[Tensor, "Q n"]
     ) -> Float[Tensor, "Q n"]:
         """The word overlap of each piece's sentence with the question."""
-        if self.options.match == "none":
-            return words.new_zeros(words.shape[:2], dtype=torch.float32)
         alike = torch.einsum("qlw,qnw->qln", questions.words, words).float()
         count = int(sentences.max()) + 1
         where = sentences[:, None].expand_as(alike)

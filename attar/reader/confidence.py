@@ -76,14 +76,6 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: float
     quote: tuple[float, ...] = ()
 
-    def check(self, names: tuple[str, ...]) -> None:
-        """Refuse weights of other features than these."""
-        count = len(names)
-        if not len(self.right) == len(self.absent) == (len(self.quote) or count) == count:
-            raise ValueError(f"a calibration has {count} weights for each outcome")
-        if not np.isfinite((*self.right, *self.absent, *self.quote, self.threshold)).all():
-            raise ValueError("a calibration has finite weights")
-
     def probabilities(self, features: Floats) -> tuple[float, float]:
         """That the best answer is right, and that the text has none; the rest is for other answers."""
         logits = np.array([np.dot(self.right, features), np.dot(self.absent, features), 0.0])

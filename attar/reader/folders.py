@@ -3,10 +3,12 @@
 A library has the reader that it is given, or the one that made its store, found by its fingerprint.
 """
 
+import math
 import os
 import stat
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -103,7 +105,6 @@ def _check(config: ReaderConfig | FixedSizeConfig) -> None:
             "heads must divide the size": shape.heads > 0 and shape.size % shape.heads == 0,
             f"{POSITIONS} positions are needed": shape.positions >= POSITIONS,
             f"at most {_VOCABULARY:,} word pieces": shape.vocabulary <= _VOCABULARY,
-            "word overlap must be static": network.phrases.match == "static",
             "there are fewer layers to share": network.quick is None or network.quick.shared <= shape.layers,
         }
         for rule, holds in sound.items():
@@ -113,7 +114,15 @@ def _check(config: ReaderConfig | FixedSizeConfig) -> None:
         calibration, look = config.calibration, config.look
     for fitted, features in ((calibration, FEATURES), (look, LOOK_FEATURES)):
         if fitted is not None:
-            fitted.check(features)
+            _check_calibration(fitted, len(features))
+
+
+def _check_calibration(fitted: Calibration, count: int) -> None:
+    weights = fitted.right, fitted.absent, fitted.quote
+    if not len(fitted.right) == len(fitted.absent) == (len(fitted.quote) or count) == count:
+        raise ValueError(f"a calibration has {count} weights for each outcome")
+    if not all(map(math.isfinite, (*chain(*weights), fitted.threshold))):
+        raise ValueError("a calibration has finite weights")
 
 
 def read_file(file: Path) -> bytes:

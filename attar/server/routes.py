@@ -145,15 +145,13 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
+    if body.documents is None and body.questions is None:
+        one = body.document, questions[0], asked[0].answers
+        return wire.Answers(*one, read, seconds=seconds, missing=missing, by_words=by_words)
     results = [
         wire.QuestionAnswers(name or None, question, result.answers)
         for name, question, result in zip(names, questions, asked, strict=True)
     ]
-    if body.documents is None and body.questions is None:
-        (one,) = results
-        return wire.Answers(
-            one.document, one.question, one.answers, read, seconds=seconds, missing=missing, by_words=by_words
-        )
     return wire.ManyAnswers(results, read, seconds=seconds, missing=missing, by_words=by_words)
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import lmdb
 
@@ -21,14 +21,8 @@ LOCK = "lock.mdb"
 COPY = "data.mdb.copy"
 # Followed by the number of the process that creates the store.
 NEW = "data.mdb.new-"
-Durability = Literal["sync", "relaxed"]
 LmdbTransaction = Any  # it returns views into the map
 
-# LMDB's flags by what a power failure may cost; a killed process loses nothing in any of them.
-DURABILITY: dict[str, dict[str, bool]] = {
-    "sync": {"metasync": True, "sync": True},  # nothing that was acknowledged
-    "relaxed": {"metasync": False, "sync": True},  # the last change
-}
 # In a folder of shards (`attar.cluster`), which is no store.
 SHARDS = "shards.json"
 # Address space, not memory or disk: large enough that the map rarely has to grow.
@@ -94,12 +88,11 @@ def damaged(path: Path, sentence: str) -> RecordError:
     return RecordError(f"store {path}: {sentence}", remedy)
 
 
-def _open_map(folder: Path, read_only: bool, durability: Durability, size: int) -> lmdb.Environment:
+def _open_map(folder: Path, read_only: bool, size: int) -> lmdb.Environment:
     """Open the file in a folder, with a smaller map where the system limits addresses (`ulimit -v`)."""
     while True:
         try:
-            options = _OPTIONS | DURABILITY[durability]
-            return lmdb.open(str(folder), map_size=size, readonly=read_only, create=not read_only, **options)
+            return lmdb.open(str(folder), map_size=size, readonly=read_only, create=not read_only, **_OPTIONS)
         except lmdb.MemoryError:
             if size <= _SMALLEST_MAP:
                 raise
@@ -125,10 +118,9 @@ def _create_file(folder: Path) -> None:
 class Environment:
     """One open LMDB file; all stores of this process that are open in the same folder share it."""
 
-    def __init__(self, folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> None:
+    def __init__(self, folder: Path, *, read_only: bool, map_size: int) -> None:
         self.folder = folder
         self.read_only = read_only
-        self.durability = durability
         self.map_lock = MapLock(f"store {folder}")
         # LMDB's own lock for writers cannot be interrupted, and waiting for it has no time limit.
         self.writer_lock = WriterLock(f"store {folder}")
@@ -159,7 +151,7 @@ class Environment:
                 if not self.file_bytes():
                     # LMDB would take it for a new one.
                     raise damaged(self.folder, "the store file is empty")
-                self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
+                self._lmdb = _open_map(self.folder, self.read_only, self._map_size)
                 self._refuse_truncated_file()
                 self._lmdb.reader_check()
                 if self._shows_an_earlier_change():
@@ -224,10 +216,10 @@ class Environment:
             self.map.close()
             self._lmdb = None
             try:
-                with _open_map(self.folder, False, self.durability, self._map_size) as writable:
+                with _open_map(self.folder, False, self._map_size) as writable:
                     writable.begin(write=True).abort()
             finally:
-                self._lmdb = _open_map(self.folder, True, self.durability, self._map_size)
+                self._lmdb = _open_map(self.folder, True, self._map_size)
 
     @property
     def map(self) -> lmdb.Environment:
@@ -283,7 +275,7 @@ class Environment:
             with self.map_lock.exclusive(), store_errors(self.folder):
                 self.map.close()
                 self._lmdb = None
-                self._lmdb = _open_map(self.folder, self.read_only, self.durability, self._map_size)
+                self._lmdb = _open_map(self.folder, self.read_only, self._map_size)
         # BadRslotError: a fork that has ended gave up the cached reader slot; LMDB takes another.
         return isinstance(fault, lmdb.MapResizedError | lmdb.PanicError | lmdb.BadRslotError)
 

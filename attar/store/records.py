@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from attar.errors import OptionError, RecordError, quoted
-from attar.memory.memory import Buffer, Memory, unwrap, wrap
+from attar.memory.memory import Buffer, Memory, called, unwrap, wrap
 
 # Where each part begins, in characters of the text, and its label; an empty label ends the part before.
 Parts = Sequence[tuple[int, str]]
@@ -191,25 +191,25 @@ class Fault:
     line: str
 
 
+_ADD_AGAIN = "add the document again"
 _encode = msgspec.msgpack.Encoder().encode
 _entries = msgspec.msgpack.Decoder(DocumentEntry)
 _headers = msgspec.msgpack.Decoder(Header)
 
 
 def write_entry(entry: DocumentEntry) -> bytes:
-    what = f"entry of {quoted(entry.name)}"
     try:
-        return wrap(b"f", _encode(entry), what)
+        return wrap(b"f", _encode(entry), "entry", entry.name)
     except UnicodeEncodeError:
-        raise OptionError(f"{what} has half of a surrogate pair", "decode its title as UTF-8") from None
+        message = f"{called('entry', entry.name)} has half of a surrogate pair"
+        raise OptionError(message, "decode its title as UTF-8") from None
 
 
 def read_entry(value: Buffer, name: str) -> DocumentEntry:
-    what = f"entry of {quoted(name)}"
     try:
-        return _entries.decode(unwrap(b"f", value, what))
+        return _entries.decode(unwrap(b"f", value, "entry", name))
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
-        raise RecordError(f"{what} is damaged: {fault}", "add the document again") from fault
+        raise _damaged("entry", name, fault, _ADD_AGAIN) from fault
 
 
 def entry_named(name: str, value: Buffer) -> DocumentEntry:
@@ -237,12 +237,15 @@ def write_header(header: Header) -> bytes:
 
 
 def read_header(value: Buffer, store: str) -> Header:
-    what = f"header of {quoted(store)}"
     try:
-        return _headers.decode(unwrap(b"a", value, what))
+        return _headers.decode(unwrap(b"a", value, "header", store))
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         remedy = f"make it again from the documents: attar store repair {store}"
-        raise RecordError(f"{what} is damaged: {fault}", remedy) from fault
+        raise _damaged("header", store, fault, remedy) from fault
+
+
+def _damaged(what: str, name: str, fault: Exception, remedy: str) -> RecordError:
+    return RecordError(f"{called(what, name)} is damaged: {fault}", remedy)
 
 
 def now() -> int:
@@ -265,15 +268,14 @@ def write_text(text: str | bytes, name: str) -> bytes:
     >>> read_text(write_text("Emma Woodhouse", "emma"), "emma")
     'Emma Woodhouse'
     """
-    return wrap(b"t", zlib.compress(_utf8(text), _COMPRESSION), f"text of {quoted(name)}")
+    return wrap(b"t", zlib.compress(_utf8(text), _COMPRESSION), "text", name)
 
 
 def read_text(value: Buffer, name: str) -> str:
-    what = f"text of {quoted(name)}"
     try:
-        return zlib.decompress(unwrap(b"t", value, what)).decode()
+        return zlib.decompress(unwrap(b"t", value, "text", name)).decode()
     except (zlib.error, UnicodeDecodeError) as fault:
-        raise RecordError(f"{what} is damaged: {fault}", "add the document again") from fault
+        raise _damaged("text", name, fault, _ADD_AGAIN) from fault
 
 
 def _utf8(text: str | bytes) -> bytes:
@@ -346,7 +348,7 @@ class Record:
 
     @cached_property
     def memory(self) -> Memory:
-        return Memory.from_bytes(self.memory_data, f"memory of {quoted(self.name)}")
+        return Memory.from_bytes(self.memory_data, self.name)
 
     @cached_property
     def text(self) -> str | None:

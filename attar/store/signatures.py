@@ -173,7 +173,7 @@ def _changed_keys(value: Buffer) -> list[bytes]:
 
 
 def _signature(key: bytes, value: Buffer) -> StampedSignature:
-    data = unwrap(b"s", value, f"signature of {quoted(name_in(key))}")
+    data = unwrap(b"s", value, "signature", name_in(key))
     return StampedSignature(key, int.from_bytes(data[:_STAMP], "little"), bytes(data[_STAMP:]))
 
 

@@ -8,21 +8,28 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from attar.errors import FormatError, OptionError, ReaderMismatchError, StoreError
+from attar.errors import FormatError, ReaderMismatchError, StoreError
 from attar.store import maintenance
 from attar.store.lmdb_env import (
     DATA,
-    DURABILITY,
     LOCK,
     MAP_SIZE,
     NEW,
     SHARDS,
-    Durability,
     Environment,
     no_store,
     store_errors,
 )
-from attar.store.records import HEADER_KEY, DocumentEntry, Fault, Header, Record, now, write_header
+from attar.store.records import (
+    HEADER_KEY,
+    DocumentEntry,
+    Fault,
+    Header,
+    Record,
+    now,
+    read_header,
+    write_header,
+)
 from attar.store.transactions import Snapshot, Transaction, header_of
 
 # Documents listed per snapshot: a list that is read slowly must not keep a snapshot open.
@@ -62,16 +69,14 @@ class Store:
         reader: str | None = None,
         create: bool = True,
         read_only: bool = False,
-        durability: Durability = "sync",
         map_size: int = MAP_SIZE,
     ) -> "Store":
         """Open the store in a folder, or create it.
 
-        `reader` is the fingerprint of the reader that writes its memories. A power failure may undo the last change
-        with `durability` "relaxed"; a killed process loses nothing.
+        `reader` is the fingerprint of the reader that writes its memories.
         """
         folder = _folder_for(Path(path), create and not read_only)
-        environment = _share(folder, read_only=read_only, durability=durability, map_size=map_size)
+        environment = _share(folder, read_only=read_only, map_size=map_size)
         try:
             header = _read_or_create_header(environment, create and not read_only)
             _refuse_another_reader(folder, header, reader)
@@ -214,8 +219,9 @@ def _folder_for(path: Path, create: bool) -> Path:
 def _read_or_create_header(environment: Environment, create: bool) -> Header:
     """Read a store's header; that of a new store is written first if `create` allows it."""
     with environment.transaction() as transaction:
-        if transaction.get(HEADER_KEY) is not None:
-            return header_of(transaction, environment)
+        value = transaction.get(HEADER_KEY)
+        if value is not None:
+            return read_header(value, str(environment.folder))
         values = transaction.stat(environment.map.open_db(None))["entries"]
     if values or environment.file_bytes() > _NEW_FILE_BYTES:
         message = f"store {environment.folder}: the file is another database, or damaged"
@@ -244,10 +250,8 @@ _environments: dict[tuple[int, int], Environment] = {}
 _users: Counter[Environment] = Counter()
 
 
-def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: int) -> Environment:
+def _share(folder: Path, *, read_only: bool, map_size: int) -> Environment:
     """Open the file in a folder, or return the environment that has it open; `_release` it when done."""
-    if durability not in DURABILITY:
-        raise OptionError.expected("durability", " or ".join(map(repr, DURABILITY)), repr(durability))
     with _registry_lock, store_errors(folder):
         status = os.stat(folder)
         place = (status.st_dev, status.st_ino)
@@ -255,11 +259,10 @@ def _share(folder: Path, *, read_only: bool, durability: Durability, map_size: i
         if shared is not None:
             shared.refuse_fork()
         if shared is None or not shared.serves(folder):
-            shared = Environment(folder, read_only=read_only, durability=durability, map_size=map_size)
+            shared = Environment(folder, read_only=read_only, map_size=map_size)
             _environments[place] = shared
-        elif not read_only and (shared.read_only or shared.durability != durability):
-            options = "read-only" if shared.read_only else f"with durability {shared.durability!r}"
-            message = f"store {folder} is open in this process {options}"
+        elif shared.read_only and not read_only:
+            message = f"store {folder} is open in this process read-only"
             raise StoreError(message, "close that first, or open it in the same way")
         _users[shared] += 1
         return shared

@@ -74,9 +74,10 @@ class Reading:
 
     def find(self, name: str) -> DocumentEntry | None:
         """Return a document's entry; None if there is none, or a damaged one, which may be replaced."""
+        value = self._transaction.get(b"f" + key_of(name))
         try:
-            return self.entry(name)
-        except (UnknownDocumentError, RecordError):
+            return None if value is None else entry_named(name, value)
+        except RecordError:
             return None
 
     def __contains__(self, name: str) -> bool:
@@ -84,7 +85,7 @@ class Reading:
 
     def memory(self, entry: DocumentEntry) -> Memory:
         """Return a document's memory, decoded and checked."""
-        return Memory.from_bytes(self.memory_data(entry), f"memory of {quoted(entry.name)}")
+        return Memory.from_bytes(self.memory_data(entry), entry.name)
 
     def text(self, entry: DocumentEntry) -> str | None:
         """Return a document's text, if it is kept."""
@@ -112,9 +113,9 @@ class Reading:
     def check_bytes(self, entry: DocumentEntry) -> None:
         """Verify the checksums of a document's memory and text, without copying or decoding them."""
         key = key_of(entry.name)
-        unwrap(b"m", self._transaction.get(b"m" + key, b""), f"memory of {quoted(entry.name)}")
+        unwrap(b"m", self._transaction.get(b"m" + key, b""), "memory", entry.name)
         if entry.text_bytes is not None:
-            unwrap(b"t", self._transaction.get(b"t" + key, b""), f"text of {quoted(entry.name)}")
+            unwrap(b"t", self._transaction.get(b"t" + key, b""), "text", entry.name)
 
     def is_intact(self, entry: DocumentEntry) -> bool:
         """Return whether the checksums of a document's memory and text are right."""

@@ -32,11 +32,7 @@ class QuestionOptions:
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     size: int = option(64, "Size k of phrase vectors.", min=1)
     word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
-    values: int = option(
-        0,
-        "Size d of values; 0 disables fixed-size memories. With --init, only these are trained.",
-        min=0,
-    )
+    values: int = option(0, "Size d of values; 0 disables fixed-size memories.", min=0)
     density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
     quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
@@ -45,7 +41,6 @@ class QuestionOptions:
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
     )
-    accumulate: int = option(1, "Parts of a step, whose gradients are averaged; processes share them.", min=1)
     distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
     seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
     num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
@@ -64,11 +59,6 @@ class QuestionOptions:
         defaults = (3, 3_000, 5e-5) if self.init else (7, 12_000, 2e-4)
         for name, default in zip(("epochs", "batch_tokens", "lr"), defaults, strict=True):
             object.__setattr__(self, name, getattr(self, name) or default)
-
-    @property
-    def part_tokens(self) -> int:
-        """Word pieces of passages per part of a step."""
-        return max(1, self.batch_tokens // self.accumulate)
 
     @property
     def folder(self) -> Path:

@@ -1,4 +1,7 @@
-"""The folder of a run on questions: what it was begun with, its finished stages, and the history of all."""
+"""A run on questions: its folder, with what it was begun with, its finished stages and their history; and a stage.
+
+A stage is a network that is fitted step by step, checkpointed, and continued where it stopped.
+"""
 
 import fcntl
 import hashlib
@@ -12,16 +15,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import safetensors.torch
 import torch
-from torch import nn
-from torch.utils.data import Dataset
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Subset
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file, lock_file
 from attar.progress import Progress
 from attar.training.batches import Array, Batch
 from attar.training.options import QuestionOptions
-from attar.training.stage import Processes, Row, Stage, load_weights, save_weights
 from attar.training.teacher import Loss
 
 # The folder of a run, in its reader's folder, and its files.
@@ -41,6 +45,12 @@ Say = Callable[[str], None]
 # The options of a run, and a hash of each of its files.
 Begun = dict[str, dict[str, Any]]
 Module = TypeVar("Module", bound=nn.Module)
+# Steps between checkpoints, and between lines of the log.
+CHECKPOINT_STEPS = 400
+# No two runs have the same seeds of steps.
+_SEEDS_PER_RUN = 1_000_003
+# A row of a run's history.
+Row = dict[str, float | str]
 
 
 def silent(line: str) -> None:
@@ -53,13 +63,8 @@ class QuestionRun:
     def __init__(self, options: QuestionOptions, progress: Progress, say: Say) -> None:
         self.options, self.progress, self.say = options, progress, say
         self.folder = options.folder / RUN
-        self.processes = Processes.started()
-        if options.accumulate % self.processes.count:
-            expected = f"a multiple of {self.processes.count}, the processes that torchrun started"
-            remedy = f"add --accumulate {self.processes.count}"
-            raise OptionError.expected("accumulate", expected, str(options.accumulate), remedy)
         on_gpu = torch.cuda.is_available()
-        self.device = torch.device("cuda", self.processes.local_rank) if on_gpu else torch.device("cpu")
+        self.device = torch.device("cuda" if on_gpu else "cpu")
         self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
         self.history: list[Row] = []
 
@@ -130,35 +135,28 @@ class QuestionRun:
         """Train a network, unless its file is there; afterwards it has the weights of the file, and is on the GPU."""
         file, last = self.folder / f"{name}.safetensors", self.folder / f"{name}.ckpt"
         if not file.is_file():
-            stage = Stage(
-                name, module.to(self.device), loss, batches(), lr=lr, heads=heads, seed=self.options.seed,
-                workers=self.workers, accumulate=self.options.accumulate, device=self.device,
-                processes=self.processes, evaluate=evaluate, progress=self.progress,
-            )  # fmt: skip
+            network = module.to(self.device)
+            stage = Stage(self, name, network, loss, batches(), lr=lr, heads=heads, evaluate=evaluate)
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
             rows = stage.fit(last)
             for row in rows:
                 self.say(" ".join(f"{key} {value}" for key, value in row.items()))
             self.history = [row for row in self.history if row["stage"] != name] + rows
-            if self.processes.is_main:
-                self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
-                save_weights(file, module)
-        self.processes.wait()
-        if self.processes.is_main:
-            last.unlink(missing_ok=True)
+            self._write(self.folder / HISTORY, json.dumps(self.history, indent=1) + "\n")
+            save_weights(file, module)
+        last.unlink(missing_ok=True)
         # Read back also when it was just trained: files have fewer digits, and a resumed run starts from them.
         load_weights(file, module)
         module.to(self.device)
 
     def arrays(self, name: str, make: Callable[[], dict[str, Array]]) -> dict[str, Array]:
-        """Arrays that a stage makes in the main process, from its file if that is there."""
+        """Arrays that a stage makes, from its file if that is there."""
         file = self.folder / f"{name}.npz"
-        if self.processes.is_main and not file.is_file():
+        if not file.is_file():
             self.say(name)
             made = make()
             with atomic_file(file) as partial, partial.open("wb") as opened:
                 np.savez(opened, **made)  # type: ignore[arg-type]  # names of arrays are no options
-        self.processes.wait()
         try:
             with np.load(file, allow_pickle=False) as loaded:
                 return dict(loaded)
@@ -185,3 +183,148 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+class Stage:
+    """A network with its loss; AdamW, the encoder at `lr` and the other parameters at `heads` times that.
+
+    A step has one batch. Batches and dropout are functions of the step, so that a run that was stopped continues as if
+    it had not been.
+    """
+
+    def __init__(
+        self,
+        run: QuestionRun,
+        name: str,
+        module: nn.Module,
+        loss: Callable[[Batch], Loss],
+        batches: Dataset[Batch],
+        *,
+        lr: float,
+        heads: float,
+        evaluate: Callable[[], Mapping[str, float]] | None,
+    ) -> None:
+        self.run, self.name, self.module, self.loss, self.batches = run, name, module, loss, batches
+        self.device, self.evaluate = run.device, evaluate
+        self.steps = len(batches)  # type: ignore[arg-type]  # those here have a length
+        self.optimizer = self._optimizer(lr, heads)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._lr_factor)
+        self.step = 0
+        self.history: list[Row] = []
+
+    def _optimizer(self, lr: float, heads: float) -> torch.optim.Optimizer:
+        encoder = getattr(self.module, "encoder", None)
+        of_encoder = set() if encoder is None else {id(weight) for weight in encoder.parameters()}
+        slow = [weight for weight in self.module.parameters() if id(weight) in of_encoder]
+        fast = [weight for weight in self.module.parameters() if id(weight) not in of_encoder]
+        groups = [{"params": slow, "lr": lr}, {"params": fast, "lr": lr * heads}]
+        return torch.optim.AdamW([group for group in groups if group["params"]], weight_decay=0.01)
+
+    def _lr_factor(self, step: int) -> float:
+        """A linear warm-up, and a linear decay to 0."""
+        warm = max(1, self.steps // 20)
+        return min((step + 1) / warm, max(0.0, (self.steps - step) / max(1, self.steps - warm)))
+
+    def fit(self, last: Path) -> list[Row]:
+        """Take the steps that are left and return the history; `last` is the checkpoint."""
+        if last.is_file():
+            self._load(last)
+        with _deterministic(self.device):
+            while self.step < self.steps:
+                self.history.append(self._fit_until(min(self.step + CHECKPOINT_STEPS, self.steps)))
+                self._save(last)
+        return self.history
+
+    def _fit_until(self, end: int) -> Row:
+        """Take the steps up to the next checkpoint; returns mean losses, and what is measured on held-out questions."""
+        first, sums = self.step, dict[str, Tensor]()
+        self.module.train()
+        for batch in make_loader(Subset(self.batches, range(first, end)), self.run.workers):
+            self.run.progress(self.name, self.step, self.steps)
+            self.optimizer.zero_grad()
+            loss, parts = self._loss(batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            for name, value in ({"loss": loss.detach()} | parts).items():
+                sums[name] = sums.get(name, torch.zeros_like(value)) + value
+            self._update()
+            self.step += 1
+        row: Row = {"stage": self.name, "step": self.step, "steps": self.steps}
+        row |= {name: round(float(value / (end - first)), 4) for name, value in sums.items()}
+        if self.evaluate is not None:
+            row |= self.evaluate()
+        return row
+
+    def _loss(self, batch: Batch) -> Loss:
+        torch.manual_seed(self.run.options.seed * _SEEDS_PER_RUN + self.step)
+        batch = {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            return self.loss(batch)
+
+    def _update(self) -> None:
+        """Change the weights by their gradients, which are clipped."""
+        weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+
+    def _save(self, file: Path) -> None:
+        state = {
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "step": self.step,
+            "history": self.history,
+        }
+        with atomic_file(file) as partial:
+            torch.save(state, partial)
+
+    def _load(self, file: Path) -> None:
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+            self.module.load_state_dict(state["module"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.schedule.load_state_dict(state["schedule"])
+            self.step, self.history = state["step"], state["history"]
+        except Exception as fault:  # whatever zip, pickle and torch raise for a damaged file
+            reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
+            remedy = "remove it and resume again, or start again with --replace"
+            raise FormatError(f"{file} is damaged: {reason}", remedy) from fault
+
+
+@contextmanager
+def _deterministic(device: torch.device) -> Iterator[None]:
+    """On a CPU the same sums in the same order, whatever its threads do; on a GPU that would be slow."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(before or device.type == "cpu")
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def make_loader(batches: Dataset[Batch], workers: int) -> DataLoader[Batch]:
+    """Batches in order, prepared by worker processes if there are any."""
+    return DataLoader(
+        batches,
+        batch_size=None,
+        shuffle=False,
+        num_workers=workers,
+        pin_memory=torch.cuda.is_available(),
+        prefetch_factor=8 if workers else None,
+    )
+
+
+def save_weights(file: Path, module: nn.Module) -> None:
+    """In float16: half the bytes, and a resumed run starts from the same numbers."""
+    weights = {name: value.half().cpu().contiguous() for name, value in module.state_dict().items()}
+    with atomic_file(file) as partial:
+        safetensors.torch.save_file(weights, partial)
+
+
+def load_weights(file: Path, module: nn.Module) -> None:
+    try:
+        weights = safetensors.torch.load_file(file)
+        module.load_state_dict({name: value.float() for name, value in weights.items()})
+    except (OSError, SafetensorError, RuntimeError) as fault:
+        reason = str(fault).splitlines()[0]
+        raise FormatError(f"{file} does not have the weights of this network: {reason}") from fault

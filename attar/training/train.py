@@ -12,7 +12,6 @@ reader. Without questions whose answers are unknown there is one teacher. A stag
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -22,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from attar.errors import FormatError, OptionError
-from attar.nn.phrases import PhraseNetwork, QuickQuestions, valid_spans
+from attar.errors import FormatError
+from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
@@ -33,7 +32,7 @@ from attar.reader.folders import POSITIONS, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts, recalibrate
 from attar.reader.reader import Reader
 from attar.text.pieces import PieceTokenizer
-from attar.training.batches import Array, Batch, QuestionBatches, QuestionsAlone, QuestionSet
+from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage, hold_out, read_passages, without_overlap
 from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
@@ -45,19 +44,16 @@ from attar.training.published import (
     load_base,
     load_mpnet,
 )
-from attar.training.run import QuestionRun, Say, lock_folder, silent
-from attar.training.stage import Row, make_loader
+from attar.training.run import QuestionRun, Row, Say, lock_folder, make_loader, silent
 from attar.training.student import (
     accuracy,
     imitation_loss,
     new_quick,
-    ridge_loss,
     student_loss,
     student_set,
 )
 from attar.training.teacher import (
     TEACHER_FLOOR,
-    Loss,
     PairBatches,
     TeacherLabels,
     label,
@@ -68,7 +64,6 @@ from attar.training.teacher import (
 from attar.training.variants import with_swapped_questions
 
 # Learning rates and epochs that were measured once.
-_READOUT_LR = 2e-3
 _LOOK_LR = 1.6e-4
 _QUICK_EPOCHS = 3
 # Questions per step while the quick encoder imitates the large one.
@@ -95,20 +90,15 @@ def train_questions(
 ) -> TrainedReader:
     """Train a reader, write its folder, and return what is known about it: accuracy on held-out questions and so on.
 
-    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again. Of several
-    processes only the main one measures and writes.
+    A folder with a reader or a run is refused unless `resume` continues it or `replace` starts again.
     """
     if torch.cuda.is_available():
         # Lengths change from step to step, which cuDNN's attention is slow at.
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.set_float32_matmul_precision("high")
     run = QuestionRun(options, progress, say)
-    # Of several processes the main one locks the folder and writes; the others wait for it.
-    lock = lock_folder(run.folder) if run.processes.is_main else nullcontext()
-    with run.processes.joined(), lock:
-        if run.processes.is_main:
-            run.begin(resume=resume, replace=replace)
-        run.processes.wait()
+    with lock_folder(run.folder):
+        run.begin(resume=resume, replace=replace)
         passages = [passage for path in options.data for passage in read_passages(path)]
         if options.exclude:
             passages = without_overlap(passages, read_passages(options.exclude))
@@ -151,8 +141,6 @@ def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     """A reader trained on with known answers only, without a teacher."""
     saved = _saved_parts(run.options)
     training, held = _split(run, passages, saved.tokenizer)
-    if run.options.values:
-        return _add_readout(run, saved, training)
     training.keep_questions(training.absent.union(training.labelled()))
     network, quick = saved.network(), saved.quick()
     network.encoder.words.requires_grad_(requires_grad=False)  # the second look has the same
@@ -181,43 +169,6 @@ def _split(
     counts = f"{len(training.passages):,} passages, {len(training.questions):,} questions"
     run.say(f"{counts}; held out: {len(held.passages):,} and {len(held.questions):,}")
     return training, held
-
-
-def _add_readout(run: QuestionRun, saved: ReaderParts, training: QuestionSet) -> TrainedReader:
-    """Give a reader the readout of memories of fixed size; nothing else of it changes."""
-    options = run.options
-    if saved.options.values:
-        came = f"a reader that has one of size {saved.options.values}"
-        raise OptionError.expected(
-            "values", "a reader without a readout for memories of fixed size", came, "omit it"
-        )
-    training.keep_questions(set(training.labelled()))
-
-    def wider() -> PhraseNetwork:
-        network = PhraseNetwork(replace(saved.options, values=options.values))
-        missing = network.load_state_dict(saved.network().state_dict(), strict=False).missing_keys
-        assert all(name.startswith("ridge.") for name in missing)
-        return network.requires_grad_(requires_grad=False)
-
-    network = run.module(wider).to(run.device).eval()
-    ridge = network.ridge
-    assert ridge is not None  # made above
-    batches = partial(
-        QuestionBatches, training, tokens=options.part_tokens, epochs=options.epochs, seed=options.seed, negatives=1
-    )  # fmt: skip
-
-    def loss(batch: Batch) -> Loss:
-        with torch.no_grad():
-            texts = network.encode_texts(batch["ids"], batch["mask"])
-            questions = network.encode_questions(batch["question_ids"], batch["question_mask"])
-            prior = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
-        return ridge_loss(network, batch, texts, questions, prior), {}
-
-    run.fit("readout", ridge.requires_grad_(), loss, batches, lr=_READOUT_LR, heads=1.0)
-    if run.processes.is_main:
-        about = saved.config.about | {"readout": options.described()}
-        saved.with_networks(network.to("cpu"), saved.quick(), about).save(options.folder)
-    return TrainedReader(str(options.folder), history=run.history)
 
 
 @dataclass(frozen=True)
@@ -282,7 +233,7 @@ def _fit_teacher(
     data: QuestionSet,
     chosen: Sequence[int],
 ) -> None:
-    tokens = run.options.part_tokens * 4 // 3
+    tokens = run.options.batch_tokens * 4 // 3
     first = name.startswith("first")
     epochs, seed = (teaching.first_epochs, 1) if first else (teaching.epochs, 2)
     batches = partial(PairBatches, data, chosen, tokens=tokens, epochs=epochs, seed=seed)
@@ -331,7 +282,7 @@ def _fit_second_look(
     network.encoder.words.requires_grad_(requires_grad=False)
     data, weights = look_set(training, labels)
     batches = partial(
-        SentenceBatches, data, labels, weights, tokens=options.part_tokens * 2, epochs=options.look_epochs,
+        SentenceBatches, data, labels, weights, tokens=options.batch_tokens * 2, epochs=options.look_epochs,
         seed=options.seed,
     )  # fmt: skip
     measure = partial(look_accuracy, network, held, run.device)
@@ -348,7 +299,7 @@ def _fit_student(
     """Train the network of the reader; `weights` says how much each question counts."""
     options = run.options
     batches = partial(
-        QuestionBatches, data, tokens=options.part_tokens, epochs=options.epochs, seed=options.seed, weights=weights
+        QuestionBatches, data, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, weights=weights
     )  # fmt: skip
     loss = partial(student_loss, network, distillation=options.distillation)
     measure = partial(accuracy, network, held, options.density, run.device)
@@ -367,10 +318,9 @@ def _fit_quick(
         return
     options = run.options
     network.to(run.device).eval().requires_grad_(requires_grad=False)
-    size = max(1, _IMITATED // options.accumulate)
-    alone = partial(QuestionsAlone, questions, size=size, epochs=options.epochs, seed=options.seed)
+    alone = partial(QuestionsAlone, questions, size=_IMITATED, epochs=options.epochs, seed=options.seed)
     batches = partial(
-        QuestionBatches, data, tokens=options.part_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
+        QuestionBatches, data, tokens=options.batch_tokens, epochs=_QUICK_EPOCHS, seed=options.seed
     )
     imitate, answer = (partial(loss, network, quick=quick) for loss in (imitation_loss, student_loss))
     run.fit("imitation", quick, imitate, alone, lr=options.lr * 2, heads=1.0)
@@ -388,8 +338,6 @@ def _finish(
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
-    if not run.processes.is_main:
-        return TrainedReader(str(folder))
     density = options.density if before is None else before.config.network.density
     held_out = {}
     if held.labelled():
@@ -421,8 +369,6 @@ def _finish(
 def _calibrate_only(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     """Write a reader again with a calibration by the questions of the files; nothing is trained."""
     options, source = run.options, ReaderFolder.open(run.options.init)
-    if not run.processes.is_main:
-        return TrainedReader(str(options.folder))
     reader, passages = Reader.of(source), with_swapped_questions(passages)
     calibration = calibrate(reader, passages, run.progress)
     if calibration is None:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND_LINE = typer.main.get_command(make_app())
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
-COMMAND = re.compile(r"(?:attar|make|pip|python|torchrun) .+|\.venv/bin/\S+(?: .+)?")
+COMMAND = re.compile(r"(?:attar|make|pip|python) .+|\.venv/bin/\S+(?: .+)?")
 
 
 def test_commands_in_blocks_exist(page):
@@ -56,8 +56,6 @@ def check(line: str) -> None:
     words = shlex.split(line.replace("…", "x"), comments=True)
     words = words[next((i for i, word in enumerate(words) if not re.fullmatch(r"[A-Z_]+=\S*", word)), 0) :]
     program, rest = (words[0].removeprefix(".venv/bin/"), words[1:]) if words else ("", [])
-    if program == "torchrun":
-        program, rest = "attar", rest[rest.index("-m") + 2 :]
     if program == "attar":
         check_attar(rest)
     elif program == "make":

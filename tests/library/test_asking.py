@@ -117,7 +117,7 @@ def test_top_must_be_an_integer_from_1_up(library, top):
 @pytest.mark.parametrize("many", [1_000, 4_096], ids=["rounded", "exact"])
 def test_many_questions_at_once_are_answered_as_each_alone(tmp_path, shipped, monkeypatch, many):
     monkeypatch.setattr(scan, "_MANY", many)
-    with Library(tmp_path / "filled", shipped, durability="relaxed") as library:
+    with Library(tmp_path / "filled", shipped) as library:
         fill_library(library, shipped, 1_500)
         library.add_many(TEXTS.items())
         alone = [library.ask_all(question, top=None) for question in QUESTIONS]

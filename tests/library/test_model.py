@@ -41,7 +41,7 @@ def library_as_texts(reader):
             self.open()
 
         def open(self):
-            self.library = Library(self.place.name, reader, durability="relaxed", cache=4_000)
+            self.library = Library(self.place.name, reader, cache=4_000)
 
         def expected(self, name):
             kept = self.parts[name]

@@ -104,7 +104,7 @@ def test_a_size_that_no_numbers_vouch_for_is_refused_before_anything_is_allocate
 
 def test_the_error_names_what_is_damaged():
     with pytest.raises(RecordError, match="memory of 'emma' is damaged: 3 bytes are left; add the document"):
-        Memory.from_bytes(b"abc", "memory of 'emma'")
+        Memory.from_bytes(b"abc", "emma")
     with pytest.raises(RecordError, match="is damaged, or not a record of Attar"):
         Memory.from_bytes(b"PK\x03\x04" + bytes(99))
 

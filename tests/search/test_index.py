@@ -13,7 +13,7 @@ TEXT = "Coffee came from Ethiopia."
 @pytest.fixture
 def library(tmp_path, tiny_reader):
     """A library of made-up signatures in clusters."""
-    with Library(tmp_path / "library", tiny_reader, durability="relaxed") as library:
+    with Library(tmp_path / "library", tiny_reader) as library:
         fill_library(library, tiny_reader, 400)
         yield library
 
@@ -36,7 +36,7 @@ def test_documents_added_and_removed_count_at_once(library):
 
 def test_what_another_process_removes_is_never_found(library, tiny_reader):
     before = found(library)
-    with Library(library.store.path, tiny_reader, durability="relaxed") as other:
+    with Library(library.store.path, tiny_reader) as other:
         other.remove(*before[:3])
     assert not set(before[:3]) & set(found(library))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.memory.memory import wrap
 from attar.store.records import Fault, Origin, digest_of, unpack_parts, write_entry
 from attar.store.store import Store
@@ -96,11 +96,6 @@ def test_memories_of_a_second_reader_are_refused(folder):
         Store.open(folder, reader="reader-2")
 
 
-def test_an_unknown_durability_is_refused(folder):
-    with pytest.raises(OptionError, match="durability: expected 'sync' or 'relaxed', got 'none'"):
-        Store.open(folder, durability="none")
-
-
 def test_folders_and_files_that_are_not_stores_are_refused(tmp_path):
     (tmp_path / "file").write_text("text")
     (tmp_path / "things").mkdir()
@@ -143,7 +138,7 @@ def test_a_process_may_open_a_store_twice(folder):
 
 def test_an_unreferenced_store_is_closed(folder):
     for number in range(3):
-        store = Store.open(folder, durability=("sync", "relaxed")[number % 2])
+        store = Store.open(folder)
         put(store, "emma", make_memory(number))
         del store
     with Store.open(folder) as store:

@@ -165,7 +165,7 @@ class StoreAsDictionary(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.store = Store.open(self.folder, durability="relaxed", map_size=2**18)
+        self.store = Store.open(self.folder, map_size=2**18)
 
     @rule(document=DOCUMENTS)
     def put(self, document):

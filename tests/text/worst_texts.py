@@ -90,7 +90,7 @@ def text_steps(reader: Reader) -> dict[str, Callable[[str], object]]:
 @contextmanager
 def library_steps(reader: Reader, text: str) -> Iterator[dict[str, Callable[[], object]]]:
     """What is done with a whole document: read and stored, found by words, answered from, and continued."""
-    with tempfile.TemporaryDirectory() as folder, Library(folder, reader, durability="relaxed") as library:
+    with tempfile.TemporaryDirectory() as folder, Library(folder, reader) as library:
         yield {
             "add": lambda: library.add("a", text, replace=True),
             "ask": lambda: library.ask("a", QUESTION, top=1_000),

@@ -1,7 +1,6 @@
 """A run writes a reader; stages are not repeated; a run that was stopped continues as if it had not been."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from attar.errors import AttarError, FormatError, OptionError
 from attar.progress import Progress, ignore_progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
-from attar.training import stage
+from attar.training import run
 from attar.training.options import QuestionOptions
 from attar.training.published import load_base
 from attar.training.run import Say, lock_folder, silent
@@ -35,7 +34,7 @@ class PowerCutError(Exception):
 
 @pytest.fixture(autouse=True)
 def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "CHECKPOINT_STEPS", 4)
+    monkeypatch.setattr(run, "CHECKPOINT_STEPS", 4)
 
 
 def cut_off_at(name: str, step: int) -> Progress:
@@ -62,8 +61,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data: tuple[Path, Path], ba
     """The folder of a small reader, of labelled questions alone."""
     folder = tmp_path_factory.mktemp("run") / "reader"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "CHECKPOINT_STEPS", 4)
-        train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), **SIZES | LONGER))
+        patch.setattr(run, "CHECKPOINT_STEPS", 4)
+        train_questions(QuestionOptions((str(data[0]),), str(folder), str(base), values=8, **SIZES | LONGER))
     return folder
 
 
@@ -89,7 +88,7 @@ def recipe(request: pytest.FixtureRequest, reader: Path, mpnet: Path, base: Path
 def test_a_run_that_is_stopped_in_each_stage_ends_as_if_it_had_not_been(
     options: MakeOptions, recipe: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "CHECKPOINT_STEPS", 1)
+    monkeypatch.setattr(run, "CHECKPOINT_STEPS", 1)
     whole = train_questions(options("whole", **recipe))
     cut = options("cut", **recipe)
     for number, name in enumerate(
@@ -130,6 +129,10 @@ def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     student = [row for row in history if row["stage"] == "student"]
     assert student[-1]["loss"] < student[0]["loss"]
     assert {"em", "f1", "sentence"} <= set(student[-1])
+    assert student[-1]["ridge"] < student[0]["ridge"]
+    fixed = FixedSizeReader(loaded.parts)
+    (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)
+    assert answer.absent or answer.text in text
 
 
 def test_the_second_look_may_start_from_another_published_encoder(options: MakeOptions, base: Path) -> None:
@@ -149,14 +152,14 @@ def test_a_finished_reader_is_kept_unless_it_is_replaced(
     with pytest.raises(OptionError, match="has a reader already; add --resume or --replace"):
         train_questions(options(data=data[:1], out=str(reader)))
     with pytest.raises(OptionError, match="options to resume with: expected size 8, got 9"):
-        train_questions(options(data=data[:1], out=str(reader), size=9, **LONGER), resume=True)
+        train_questions(options(data=data[:1], out=str(reader), size=9, values=8, **LONGER), resume=True)
     assert (reader / "config.json").read_bytes() == before
 
 
 def test_other_data_cannot_be_resumed_with(reader: Path, options: MakeOptions, tmp_path: Path) -> None:
     other = write_lines(tmp_path / "labelled.jsonl", made_up(7, 24))
     with pytest.raises(OptionError, match=r"labelled\.jsonl is another file than in the earlier run"):
-        train_questions(options(data=(other,), out=str(reader), **LONGER), resume=True)
+        train_questions(options(data=(other,), out=str(reader), values=8, **LONGER), resume=True)
 
 
 def test_a_folder_in_use_is_refused(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,34 +191,6 @@ class TestFineTuning:
         given = QuestionOptions((str(data[1]),), str(tmp_path / "tuned"), init=str(reader))
         with pytest.raises(FormatError, match="no question has an answer in its passage"):
             train_questions(given)
-
-
-class TestReadout:
-    """`--init --values`: memories of fixed size for a reader that has none."""
-
-    def test_training_it_changes_no_other_weights(
-        self, reader: Path, data: tuple[Path, Path], tmp_path: Path
-    ) -> None:
-        given = QuestionOptions(
-            (str(data[0]),), str(tmp_path / "wider"), init=str(reader), values=8, batch_tokens=500, epochs=12
-        )
-        losses = [row["loss"] for row in train_questions(given).history]
-        assert losses[-1] < losses[0]
-        before, after = (
-            safetensors.torch.load_file(folder / "weights.safetensors")
-            for folder in (reader, tmp_path / "wider")
-        )
-        assert all(torch.equal(after[name], value) for name, value in before.items())
-        assert {name.split(".")[1] for name in after.keys() - before.keys()} == {"ridge"}
-        loaded = Reader.load(tmp_path / "wider")
-        assert loaded.second_look is not None
-        text = made_up(9, 1)[0]["context"]
-        fixed = FixedSizeReader(loaded.parts)
-        (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)
-        assert answer.absent or answer.text in text
-
-        with pytest.raises(OptionError, match="got a reader that has one of size 8"):
-            train_questions(replace(given, init=str(tmp_path / "wider"), out=str(tmp_path / "again")))
 
 
 @pytest.mark.parametrize(
