@@ -79,19 +79,6 @@ class TestAJob:
         assert (job.state, job.problem.status, job.problem.kind) == ("failed", 409, "NameTakenError")
         assert "all.zip/0" in served.library
 
-    def test_of_a_file_that_cannot_be_read_fails(self, served):
-        response = served.post("/v1/files", files={"file": ("a.pdf", b"%PDF-1.7")}, headers=ASYNC)
-        job = ended(served, accepted(response))
-        assert (job.state, job.problem.status) == ("failed", 422)
-        assert "a.pdf" in job.problem.detail
-
-    def test_of_a_bug_is_logged_and_tells_nothing_of_it(self, served, monkeypatch, caplog):
-        monkeypatch.setattr(served.library, "add_many", lambda *arguments, **options: 1 / 0)
-        job = ended(served, accepted(served.put("/v1/documents/new", {"text": TEXT}, headers=ASYNC)))
-        assert (job.state, job.problem.status) == ("failed", 500)
-        assert "division" not in job.problem.detail
-        assert "division" in caplog.text
-
     def test_without_a_text_is_refused_at_once(self, served, refused):
         refused(served.put("/v1/documents/new", {"text": " "}, headers=ASYNC), 422)
         refused(served.post("/v1/files", files={"other": ("", b"")}, headers=ASYNC), 422)

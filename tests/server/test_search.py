@@ -1,6 +1,5 @@
 """Searching and asking all documents over HTTP, with the reader that ships, on a real port."""
 
-import threading
 from datetime import date
 
 import pytest
@@ -35,13 +34,6 @@ def made(tmp_path, shipped):
     return Made(make_app(settings, library), library, settings)
 
 
-def test_a_server_loads_signatures_before_the_first_search(listen, made, monkeypatch):
-    loaded, load = threading.Event(), made.library.load_signatures
-    monkeypatch.setattr(made.library, "load_signatures", lambda: (load(), loaded.set()))
-    listen(made)
-    assert loaded.wait(60)
-
-
 def test_clients_find_what_the_library_finds(listen, made):
     url, library = listen(made).url, made.library
 
@@ -49,6 +41,7 @@ def test_clients_find_what_the_library_finds(listen, made):
         here, there = library.ask_all(QUESTION), client.ask_all(QUESTION)
         found = client.search("the Italian capital", top=1)
         long = client.search("the Italian capital", top=1, passages=True)
+        places = client.list_answers(QUESTION)
     assert here[0].text == "China"
     assert [(answer.text, answer.document, answer.quote) for answer in here] == [
         (answer.text, answer.document, answer.quote) for answer in there
@@ -56,6 +49,9 @@ def test_clients_find_what_the_library_finds(listen, made):
     assert found == library.search("the Italian capital", top=1)
     assert long == library.search("the Italian capital", top=1, passages=True)
     assert long[0].passages
+    assert [(group.text, group.count) for group in places] == [
+        (group.text, group.count) for group in library.list_answers(QUESTION)
+    ]
 
 
 def test_a_written_document_is_found_at_once(listen, made):
@@ -91,11 +87,3 @@ def test_clients_verify_and_choose_documents_as_the_library_does(listen, made):
             client.add("tea", TEXTS["tea"], tags=["x" * 10_000])
         with pytest.raises(OptionError, match="no document has the tag 'x'"):
             client.ask_all(QUESTION, within=Subset(tags=("x",)))
-
-
-def test_all_places_are_listed_over_http_as_in_python(listen, made):
-    here = made.library.list_answers(QUESTION)
-    with Client(listen(made).url) as client:
-        there = client.list_answers(QUESTION)
-    assert here[0].text == "China"
-    assert [(group.text, group.count) for group in here] == [(group.text, group.count) for group in there]

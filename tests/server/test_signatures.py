@@ -73,12 +73,3 @@ def test_documents_that_come_without_signatures_later_get_them(served, monkeypat
         return all(is_signed(served.library, name) for name in NAMES)
 
     wait_until(is_found)
-
-
-def test_a_server_that_stops_does_not_wait_for_them(unsigned, serve, monkeypatch):
-    made, go = unsigned
-    served = serve(made)
-    wait_until(lambda: "signatures" in served.get("/readyz").text)
-    threading.Timer(0.2, go.set).start()  # the one that is being made is finished
-    served.shut_down()
-    assert not all(is_signed(Library(made.settings.store, read_only=True), name) for name in NAMES)

@@ -132,17 +132,6 @@ def test_the_list_of_one_tag(rented, open_page):
     expect(names(page)).to_have_text(["garage", "north"])
 
 
-def test_a_refused_tag_is_told_in_the_dialog(listed, rented):
-    choose(listed, "garage")
-    listed.get_by_role("button", name="Tags", exact=True).click()
-    listed.get_by_label("Tags, with commas between them").fill("x" * 101)
-    listed.get_by_role("button", name="Save", exact=True).click()
-    expect(listed.locator("#tags-problem")).to_have_text(
-        "Expected 1 to 100 characters, but got 101. Shorten it."
-    )
-    assert tags(rented)["garage"] == []
-
-
 def test_chosen_documents_are_deleted_together_and_come_back(listed, rented):
     choose(listed, "flats/north", "garage")
     listed.get_by_role("button", name="Delete these").click()
@@ -160,15 +149,3 @@ def test_chosen_documents_are_deleted_together_and_come_back(listed, rented):
     listed.get_by_role("button", name="Delete now").click()
     expect(listed.locator("#library-facts")).to_have_text(re.compile("^0 documents"))
     assert rented.names() == []
-
-
-def test_the_choice_fits_a_phone(rented, open_page, picture):
-    page = open_page(
-        rented, "/#documents", viewport={"width": 360, "height": 780}, is_mobile=True, has_touch=True
-    )
-    choose(page, *RENTS)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    picture(page, "chosen-360", whole=False)
-    page.get_by_role("button", name="Ask these").click()
-    expect(page.get_by_role("button", name="Ask", exact=True)).to_be_in_viewport(ratio=1)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

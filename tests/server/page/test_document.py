@@ -60,11 +60,6 @@ def test_places_count_characters_and_not_units_of_utf16(open_letter):
     expect(mark(open_letter(text, f"&start={start}&end={start + 4}"))).to_have_text("Nina")
 
 
-def test_a_text_that_was_not_kept_is_said_to_be(open_letter):
-    page = open_letter(None)
-    expect(page.get_by_text("The text of this document was not kept")).to_be_visible()
-
-
 def test_appending_updates_the_document(filled, seasons_server):
     filled.goto(f"{seasons_server.address}/#document?name=spring")
     filled.get_by_role("button", name="Append").click()

@@ -171,55 +171,6 @@ def test_a_long_file_shows_its_progress_and_can_be_cancelled(empty, server):
     assert server.names() == []
 
 
-def test_a_long_file_runs_to_its_end_with_progress_while_others_ask(empty, server):
-    """As one of 4 MB does, in some minutes."""
-    server.put("letter", "The rent is 740 euros a month.")
-    empty.evaluate(
-        """() => {
-          window.seen = new Set();
-          const list = document.getElementById("upload-list");
-          new MutationObserver(() => seen.add(list.querySelector(".state")?.textContent))
-            .observe(list, { subtree: true, childList: true, characterData: true });
-        }"""
-    )
-    text = " ".join(f"{number}. {TEXT}" for number in range(500))
-    empty.locator("#files").set_input_files(file("long.txt", text))
-    expect(states(empty)).to_have_text(re.compile(r"Reading, \d+ %"), timeout=120_000)
-    waited = []
-    while states(empty).text_content().startswith("Reading"):
-        began = time.monotonic()
-        answers = server.call("POST", "ask", {"question": "How much is the rent?"})["answers"]
-        waited.append(time.monotonic() - began)
-        assert "740" in answers[0]["text"]
-        empty.wait_for_timeout(200)
-    expect(states(empty)).to_have_text("Added")
-    assert len(waited) > 3
-    assert sorted(waited)[len(waited) // 2] < 2  # not behind the text, whose reading takes much longer
-    seen = [text for text in empty.evaluate("[...seen]") if text and text.startswith("Reading, ")]
-    assert len(seen) > 3
-    assert server.names() == ["letter", "long"]
-
-
-def test_a_file_that_is_too_large_is_refused_in_plain_words(empty):
-    problem = {
-        "title": "Content too large",
-        "status": 413,
-        "detail": "body: expected at most 16 bytes, got more",
-    }
-    empty.route("**/v1/files?*", lambda route: route.fulfill(status=413, json=problem))
-    empty.locator("#files").set_input_files(file("large.txt", TEXT))
-    expect(states(empty)).to_have_text("Too large: the server takes at most 16 bytes.")
-
-
-def test_a_pasted_text_is_added(empty, server):
-    paste(empty, "wedding", TEXT)
-    expect(names(empty)).to_have_text(["wedding"])
-    expect(empty.locator("#library-said")).to_have_text(re.compile(r"wedding was added: about \d+ words\."))
-    expect(empty.locator("#add")).to_be_hidden()
-    expect(empty.locator("#document-list .document")).to_be_focused()
-    assert server.names() == ["wedding"]
-
-
 def test_a_text_of_a_taken_name_can_be_appended_to_it(three, seasons_server):
     before = seasons_server.tokens("autumn")
     paste(three, "autumn", TEXT)

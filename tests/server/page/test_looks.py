@@ -146,13 +146,6 @@ def test_a_library_that_cannot_be_changed_offers_no_changes(demo_server, open_to
     expect(page.get_by_role("button", name="Delete letter")).to_be_hidden()
 
 
-def test_the_theme_is_the_systems_at_first(server, open_page):
-    light, dark = open_page(server, color_scheme="light"), open_page(server, color_scheme="dark")
-    assert paper(light) != paper(dark)
-    expect(light.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "false")
-    expect(dark.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
-
-
 def test_a_chosen_theme_is_remembered(page):
     before = paper(page)
     page.get_by_role("button", name="Dark").click()
