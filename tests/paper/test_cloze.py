@@ -12,7 +12,6 @@ from attar.errors import FormatError
 from attar.paper.cloze import (
     ClozeDocument,
     Question,
-    QuestionFile,
     document_writer,
     parse_question,
     read_documents,
@@ -20,7 +19,7 @@ from attar.paper.cloze import (
 )
 from attar.paper.sets import ClozeSet
 
-from .cloze_documents import documents, format_question, write_folder
+from .cloze_documents import documents, write_folder
 
 ROW = {
     "name": ["a"],
@@ -70,26 +69,6 @@ FILE = (
     b"http://example.com/a\n\n( @entity1 ) -- @entity0 met @entity1 . he left .\n\n"
     b"@placeholder met @entity1\n\n@entity0\n\n@entity1:CNN\n@entity0:Ann: the first"
 )
-
-
-line = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1).filter(
-    str.strip
-)
-names = st.dictionaries(
-    st.integers(0, 999),
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")),
-    min_size=1,
-)
-
-
-@given(line, line, names, st.data())
-def test_every_well_formed_file_survives_formatting_and_parsing(
-    url: str, document: str, names: dict[int, str], data: st.DataObject
-) -> None:
-    answer = f"@entity{data.draw(st.sampled_from(sorted(names)))}"
-    text = f"{document} {answer} ."
-    file = QuestionFile(url, text, "who is @placeholder ?", answer, tuple(names.items()))
-    assert parse_question(format_question(file) + b"\n", "a") == file
 
 
 @given(st.binary(max_size=80))

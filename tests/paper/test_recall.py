@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attar.errors import OptionError
-from attar.paper.options import RARE_PAIRS, RECALL_MECHANISMS, RecallOptions
+from attar.paper.options import RECALL_MECHANISMS, RecallOptions
 from attar.paper.recall import (
     PARTS,
     Associator,
@@ -41,19 +41,6 @@ def test_the_delta_rule_is_its_recurrence(gated: bool) -> None:
             kept = alpha[document, t] * S if gated else S
             S = kept - b * torch.outer(kept @ k, k) + b * torch.outer(v, k)
         torch.testing.assert_close(rule.encode(hidden, values)[document], S.T)
-
-
-def test_pairs_are_different_and_each_is_read_once() -> None:
-    sample = draw(SMALL, 5, 8, rng())
-    assert all(len(set(row)) == 8 for row in sample.keys.tolist())
-    assert sample.order.sort().values.tolist() == [list(range(8))] * 5
-
-
-def test_rare_pairs_are_read_once_and_the_others_share_the_rest() -> None:
-    options = RecallOptions(task="rare", lengths="80", vocabulary=64)
-    (order,) = draw(options, 1, 80, rng()).order
-    counts = torch.bincount(order, minlength=2 * RARE_PAIRS).tolist()
-    assert counts == [1] * RARE_PAIRS + [9] * RARE_PAIRS
 
 
 @pytest.mark.parametrize("mechanism", RECALL_MECHANISMS)
