@@ -27,11 +27,6 @@ def test_lookup_agrees_with_the_reference(batch, m, k):
         torch.testing.assert_close(x, y)
 
 
-def test_a_memory_may_be_keys_by_values():
-    memory, queries = torch.randn(2, 7, 3), torch.randn(2, 4, 7)
-    assert lookup(memory, queries).shape == (2, 4, 3)
-
-
 def test_queries_meet_the_keys_where_there_are_as_many_values():
     keys, values, queries = torch.randn(3, 1, 9, 4).double().unbind(0)
     expected = torch.einsum("bmk,bnk,bnd->bmd", queries, keys, values)

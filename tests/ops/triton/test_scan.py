@@ -88,11 +88,6 @@ def test_agrees_with_the_reference_around_kept_memories(spacings, more, device):
     assert_agrees(inputs_for(device, n=spacings * kernels.EVERY + more))
 
 
-def test_agrees_with_the_reference_across_a_memory_kept_at_the_usual_spacing(device, monkeypatch):
-    monkeypatch.setattr(kernels, "EVERY", 64)
-    assert_agrees(inputs_for(device, n=65))
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_agrees_with_the_reference_across_a_kept_memory(dtype, device):
     inputs = inputs_for(device, n=kernels.EVERY + 2, initial="not symmetric", dtype=dtype)
