@@ -70,13 +70,6 @@ class TestEveryHead:
         assert all(p.grad is not None and p.grad.any(-1).all() for p in module.parameters() if p.ndim == 2)
 
 
-def test_the_gates_of_heads_differ():
-    module = trained("decayed")
-    memories = module.encode(torch.randn(1, 9, SIZE).double())
-    assert memories.kept.shape == (1, HEADS)
-    assert memories.kept[0, 0] != memories.kept[0, 1]
-
-
 @pytest.mark.parametrize("ridge", [False, True])
 def test_keyed_divides_keys_and_values(ridge):
     module, hidden = trained("keyed", ridge=ridge), torch.randn(2, 9, SIZE).double()
@@ -90,15 +83,7 @@ def test_keyed_divides_keys_and_values(ridge):
         torch.testing.assert_close(found[..., 2 * head : 2 * head + 2], expected)
 
 
-def test_none_has_one_readout_whatever_the_heads():
-    hidden, queries = torch.randn(2, 4, SIZE), torch.randn(2, 3, SIZE)
-    assert torch.equal(
-        attention("none", SIZE, HEADS)(hidden, queries), attention("none", SIZE)(hidden, queries)
-    )
-
-
-@pytest.mark.parametrize("name", ["gated", "adaptive"])
-def test_the_gate_that_reads_starts_as_the_one_that_does_not(name):
+def test_the_gate_that_reads_starts_as_the_one_that_does_not():
     plain = trained("adaptive")
     reads = attention("adaptive", SIZE, HEADS, gate_reads=True).double()
     assert reads.load_state_dict(plain.state_dict(), strict=False).missing_keys == ["gate_read_weight"]
