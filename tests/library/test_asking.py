@@ -165,13 +165,3 @@ def test_a_text_of_one_long_line_is_read_and_found(tmp_path, shipped, text):
         library.add("line", text)
         library.add("tea", TEXTS["tea"])
         assert {hit.document for hit in library.search("salt")} == {"line", "tea"}
-
-
-def test_texts_of_stop_words_only_are_found_after_others(tmp_path, shipped):
-    with Library(tmp_path / "library", shipped) as library:
-        library.add_many([("stop", "the of and"), ("dots", "..."), ("again", "the of and")])
-        assert {hit.document for hit in library.search("the of")} == {"stop", "again", "dots"}
-        library.add("tea", TEXTS["tea"])
-        assert library.search("leaves of Camellia sinensis")[0].document == "tea"
-        library.refit()
-        assert library.search("What has leaves of Camellia sinensis?")[0].document == "tea"

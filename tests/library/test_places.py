@@ -48,13 +48,6 @@ def test_an_answer_names_its_page(filled, question, expected, page):
     assert place(filled, "rent.pdf", question, expected) == page
 
 
-def test_many_documents_at_once_have_their_own_places(filled):
-    filled.add("note", "Ann Lee lives in Bath.")
-    found = filled.ask_many(["rent.pdf", "note"], "Where does Ann Lee live?", top=None)
-    places = [next(each.place for each in answers if "Bath" in each.text) for answers in found]
-    assert places == ["page 1", None]
-
-
 def test_an_answer_from_all_documents_names_its_document_and_page(filled):
     answers = filled.ask_all("How much did Bob Ray pay?", top=None)
     best = next(answer for answer in answers if "900" in answer.text)

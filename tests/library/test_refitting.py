@@ -5,7 +5,6 @@ import pytest
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.results import Refit
-from attar.search.statistics import Statistics
 from attar.store.records import key_of
 
 from .conftest import damage
@@ -95,17 +94,3 @@ def test_damaged_documents_are_counted(library, folder, reader, kind):
 def test_an_empty_library_is_refused(folder, reader):
     with Library(folder, reader) as library, pytest.raises(OptionError, match=r"no document .* has a text"):
         library.refit()
-
-
-def test_a_long_text_is_fitted_window_by_window(library, monkeypatch):
-    library.add("long", 400 * (TEXTS["rome"] + " "))
-    longest = []
-    with_states = Statistics.with_states
-    monkeypatch.setattr(
-        Statistics,
-        "with_states",
-        lambda self, ids, states: longest.append(len(states)) or with_states(self, ids, states),
-    )
-    library.refit()
-    assert len(longest) > len(TEXTS) + 10
-    assert max(longest) <= 512

@@ -51,12 +51,6 @@ def test_lists_have_the_documents_that_fit_all_that_is_given(library, within, na
     assert [document.name for document in library.documents(within=within)] == names
 
 
-def test_pages_of_a_subset(library):
-    within = Subset(folder="/home")
-    assert [document.name for document in library.documents(within=within, limit=1)] == ["old/rent"]
-    assert [document.name for document in library.documents(within=within, after="old/rent")] == ["rome"]
-
-
 def test_questions_and_searches_of_a_subset_know_no_other_document(library):
     within = Subset(folder="notes")
     assert {answer.document for answer in library.ask_all("What gives joy?", within=within)} <= {"rome", None}
