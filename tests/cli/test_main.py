@@ -59,12 +59,6 @@ def test_a_mistake_in_the_arguments_is_one_line_that_names_the_help(arguments, l
     assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (2, "", [line])
 
 
-def test_without_arguments_the_help_is_printed():
-    ran = run()
-    assert ran.returncode == 0
-    assert ran.stdout.startswith("Usage: attar ")
-
-
 @pytest.mark.parametrize(
     ("options", "address", "files"),
     [

@@ -11,8 +11,6 @@ import pytest
 
 from attar.library.library import Library
 
-from .conftest import assert_one_line
-
 
 class Watching:
     """A command that runs, and the lines that it has printed."""
@@ -96,8 +94,3 @@ def test_a_folder_that_vanishes_ends_it_with_one_line_and_the_documents_stay(pla
     )
     with Library("S", read_only=True) as library:
         assert len(library) == 3
-
-
-def test_without_watchfiles_it_says_what_to_install(place, attar, monkeypatch):
-    monkeypatch.setitem(sys.modules, "watchfiles", None)
-    assert_one_line(attar("watch", "S", "stories"), "needs watchfiles", "[watch]")
