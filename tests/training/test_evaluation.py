@@ -9,7 +9,7 @@ import pytest
 from attar.errors import FormatError
 from attar.results import Answer
 from attar.training.data import Passage, PassageQuestion
-from attar.training.evaluation import evaluate_reader, group_documents, question_table, to_given
+from attar.training.evaluation import evaluate_reader, group_documents, to_given
 from attar.training.metrics import Given
 
 TOWNS = ("Leeds", "Dover", "Bath")
@@ -105,15 +105,6 @@ def test_a_reader_says_its_first_answer_and_its_best_phrase(
     answers: list[Answer], said: tuple[Any, ...]
 ) -> None:
     assert to_given(answers) == Given(*said)
-
-
-def test_a_row_of_the_table_has_a_cell_per_measure() -> None:
-    (row,) = evaluate_reader(Scripted(), group_documents(passages(), 1))  # type: ignore[arg-type]
-    header, cells = question_table([row])
-    assert header[1:4] == ["EM", "F1", "sentence"]
-    assert len(cells) == len(header)
-    assert cells[:2] == ["reader", "0.500"]
-    assert row.to_json()["em"] == 0.5
 
 
 def test_a_set_without_known_answers_is_refused() -> None:

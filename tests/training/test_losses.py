@@ -150,8 +150,3 @@ class TestLabels:
         assert (chosen.of_passage, chosen.absent) == ([[0], [1, 3]], {3})
         assert [scores is not None for scores in chosen.soft] == [True, True, False, False]
         assert len(marked.golds[1]) == 0
-
-    def test_are_the_same_from_a_file(self, labels: TeacherLabels) -> None:
-        labels.scores[0] = labels.scores[2] = None
-        again = TeacherLabels.from_arrays(labels.to_arrays())
-        np.testing.assert_equal(vars(again), vars(labels))

@@ -78,15 +78,6 @@ class TestScores:
         assert sum(each.answers * each.right for each in words.values()) == pytest.approx(1)
         assert words["likely"].right > 0
 
-    def test_baselines_have_no_scores_of_refusal(self) -> None:
-        scores = score([Given("Leeds", "In Leeds.")], [["Leeds"]])
-        assert (scores.em, scores.sentence) == (1, 1)
-        assert scores.refused_other is scores.kept is scores.refused_at_90 is scores.calibration_error is None
-
-    def test_without_answerable_questions(self) -> None:
-        scores = score([Given("", "", True, 0.9, 0.1)], [[]])
-        assert (scores.em, scores.f1, scores.kept, scores.refused_unanswerable) == (None, None, None, 1)
-
 
 def test_the_threshold_keeps_nine_of_ten_right_answers() -> None:
     right = [Given("x", confidence=at / 10) for at in range(1, 11)]
