@@ -43,14 +43,6 @@ def weights(**given: float) -> tuple[float, ...]:
     return tuple(given.get(name, 0.0) for name in FEATURES)
 
 
-def test_features_come_from_the_ranking() -> None:
-    found = values(asked())
-    assert found["bias"] == 1
-    assert found["log_odds"] == pytest.approx(np.log(3))
-    assert found["lead"] == pytest.approx(np.log(3))
-    assert (found["margin"], found["prior"]) == (2, 0.5)
-
-
 def test_features_weigh_the_words_that_the_text_lacks() -> None:
     found = values(asked(pieces=(1, 3, 4, 5, 7)))
     # 3 is in the next sentence; 4 and 5 are in none; [SEP] does not count.

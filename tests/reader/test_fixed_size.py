@@ -12,7 +12,7 @@ from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from benchmarks.tiny_reader import tiny_parts
-from tests.reader.texts import everyday, story
+from tests.reader.texts import story
 
 pytestmark = pytest.mark.slow
 
@@ -78,16 +78,6 @@ def test_extending_equals_reading_at_once_but_for_rounding(reader):
         memory = whole
 
 
-def test_a_document_may_come_in_many_parts(reader):
-    texts = [story(2, at) for at in range(20)]
-    memory = reader.read(texts[0])
-    for text in texts[1:]:
-        memory = reader.extend(memory, text)
-    whole = reader.read(JOINT.join(texts))
-    assert memory.phrases == whole.phrases
-    check_close(memory, whole, 3)
-
-
 def test_a_long_text_takes_no_more(reader):
     first, second = reader.read(story(900, 3)), reader.read(story(900, 4))
     for memory in (first, second, first + second, reader.extend(first, story(900, 4))):
@@ -127,14 +117,3 @@ def test_a_library_of_the_shipped_one_answers_searches_appends_and_removes(tmp_p
         assert library.ask("letter", "Who bought the red boat?")[0].text == "Clara"
         library.remove("note")
         assert "note" not in [hit.document for hit in library.search("mill")]
-
-
-def test_a_library_of_the_shipped_one_keeps_to_the_size(fixed, tmp_path):
-    with Library(tmp_path / "library", fixed) as library:
-        library.add("one", everyday(30_000))
-        library.add("two", everyday(10_000, 30_000))
-        library.merge("both", ["one", "two"])
-        library.append("both", everyday(4_000))
-        assert [document.name for document in library.documents() if document.bytes > FIXED_SIZE] == []
-        answer = next(answer for answer in library.ask("both", "Who paid?") if not answer.absent)
-        assert answer.text in answer.quote

@@ -110,11 +110,6 @@ def test_what_people_write_before_a_question_is_no_part_of_it(asked: str, plain:
     assert without_preface(asked) == plain
 
 
-def test_a_polite_question_is_the_same_question(tiny_reader: Reader) -> None:
-    polite, plain = tiny_reader.questions.encode(["Please tell me who left?", "who left?"])
-    assert (polite.question, polite.null) == (plain.question, plain.null)
-
-
 def test_a_number_has_the_pieces_of_its_other_forms() -> None:
     (query,) = Reader.load().questions.encode(["Who won world war 2?"])
     tokenizer = Reader.load().tokenizer
