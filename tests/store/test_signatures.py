@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from attar.store.records import key_of, write_entry
-from attar.store.signatures import StampedSignature
 from tests.store import made
 from tests.store.made import flip, make_memory, overwrite, value_of
 
@@ -16,12 +15,6 @@ def put(store, name, signature=b"s", number=1):
 def signatures(store):
     with store.snapshot() as now:
         return {signature.key: signature.data for signature in now.signatures}
-
-
-def test_a_signature_is_written_with_its_document(store):
-    entry = put(store, "emma", b"one")
-    with store.snapshot() as now:
-        assert now.signatures.get(b"emma") == StampedSignature(b"emma", entry.changed, b"one")
 
 
 def test_a_replaced_document_has_the_new_signature_or_none(store):

@@ -17,21 +17,6 @@ from tests.store.made import READER, flip, make_memory, memory_in, put
 SMALL_MAP = 2**18
 
 
-def test_an_exception_undoes_all_changes(store):
-    put(store, "a", make_memory(1))
-
-    def fail() -> None:
-        with store.transaction() as changes:
-            put(changes, "a", make_memory(2))
-            put(changes, "b", make_memory(3))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert memory_in(store, "a") == make_memory(1)
-    assert len(store) == 1
-
-
 def test_a_refused_document_does_not_undo_the_others(store):
     with store.transaction() as changes:
         put(changes, "a", make_memory(1))
@@ -75,16 +60,6 @@ def test_totals_are_right_after_a_document_is_replaced(store, is_known, is_damag
     assert (store.header.documents, store.header.tokens) == (2, 4)
     assert store.get("b").signature is None
     assert list(store.check()) == []
-
-
-def test_a_transaction_sees_its_own_changes(store):
-    with store.transaction() as changes:
-        put(changes, "a", make_memory(1), text="one")
-        assert "a" in changes
-        assert changes.get("a").text == "one"
-        assert changes.header.documents == 1
-        changes.remove("a")
-        assert "a" not in changes
 
 
 def test_the_map_grows_within_one_transaction(folder):
@@ -138,11 +113,6 @@ def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder):
         assert len(store) == 1
         put(store, "b", make_memory(2))
         assert list(store.check()) == []
-
-
-def test_a_transaction_within_a_transaction_is_refused(store):
-    with store.transaction(), pytest.raises(StoreError, match="a transaction open already"):
-        put(store, "a", make_memory())
 
 
 NAMES = st.one_of(
