@@ -38,11 +38,6 @@ def test_a_url_of_one_file(bucket):
     assert (draft.name, draft.text, draft.origin.source) == ("a", "Ann left.", origin)
 
 
-def test_a_file_url_is_a_path(tmp_path):
-    (tmp_path / "a.txt").write_text("Ann left.")
-    assert find_sources([f"file://{tmp_path}/a.txt"]) == find_sources([f"{tmp_path}/a.txt"])
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
