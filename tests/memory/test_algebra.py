@@ -83,11 +83,6 @@ class TestRidge:
 
 
 class TestRefusals:
-    @FORMS
-    def test_a_number_cannot_be_added(self, form):
-        with pytest.raises(TypeError):
-            memory_of(A, form=form) + 1
-
     @BOTH_WAYS
     @pytest.mark.parametrize(
         ("other", "error", "line"),
