@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attar.server import batching
-from attar.server.batching import Batcher, SerialExecutor, isolate_failures
+from attar.server.batching import Batcher, isolate_failures
 from attar.server.problems import OverloadedError, ProblemError
 
 
@@ -133,24 +133,3 @@ def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
         return len(accepted)
 
     assert 1 <= asyncio.run(main()) <= 16
-
-
-def test_slow_jobs_run_one_after_the_other_and_a_full_queue_refuses():
-    order, go = [], threading.Event()
-
-    def job(number):
-        assert go.wait(30)
-        order.append(number)
-
-    async def main():
-        executor = SerialExecutor("test")
-        jobs = [asyncio.ensure_future(executor.run(lambda at=at: job(at))) for at in range(64)]
-        await asyncio.sleep(0)
-        with pytest.raises(OverloadedError):
-            await executor.run(lambda: None)
-        go.set()
-        await asyncio.gather(*jobs)
-        await executor.close()
-
-    asyncio.run(main())
-    assert order == list(range(64))

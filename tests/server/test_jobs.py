@@ -63,14 +63,6 @@ class TestAJob:
         assert [change.change for change in changes] == ["added", "appended", "added"]
         assert {job["state"] for job in served.get("/v1/jobs").json()["jobs"]} == {"done"}
 
-    def test_is_made_of_a_small_file_with_long_texts(self, served):
-        archive = zip_of({f"{at}.txt": (TEXT * 2_000).encode() for at in range(2)})
-        response = served.post("/v1/files", files={"file": ("all.zip", archive)})
-        assert [change.name for change in ended(served, accepted(response)).changes] == [
-            "all.zip/0",
-            "all.zip/1",
-        ]
-
     def test_that_fails_has_the_problem_and_what_was_added_before(self, served):
         archive = zip_of({"0.txt": TEXT.encode(), "1.txt": b"Eve came."})
         served.put("/v1/documents/all.zip%2F1", {"text": TEXT})
@@ -78,11 +70,6 @@ class TestAJob:
         job = ended(served, accepted(response))
         assert (job.state, job.problem.status, job.problem.kind) == ("failed", 409, "NameTakenError")
         assert "all.zip/0" in served.library
-
-    def test_without_a_text_is_refused_at_once(self, served, refused):
-        refused(served.put("/v1/documents/new", {"text": " "}, headers=ASYNC), 422)
-        refused(served.post("/v1/files", files={"other": ("", b"")}, headers=ASYNC), 422)
-        assert served.get("/v1/jobs").json() == {"jobs": []}
 
     def test_that_is_cancelled_stops_and_adds_nothing(self, held):
         served, hold = held

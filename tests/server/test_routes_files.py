@@ -94,14 +94,6 @@ def test_a_file_that_cannot_be_read_is_one_problem_that_names_it(served, refused
     assert len(served.get("/v1/documents").json()["documents"]) == before
 
 
-def test_another_file_of_that_name_is_409_unless_it_may_replace(served, refused):
-    changes = [send(served, TEXT.encode(), name="trip.txt").json()["changes"][0]["change"] for _ in range(2)]
-    assert changes == ["added", "unchanged"]
-    assert "trip" in refused(send(served, b"Then Eve came.", name="trip.txt"), 409)
-    (change,) = send(served, b"Then Eve came.", name="trip.txt", replace="1").json()["changes"]
-    assert change["change"] == "replaced"
-
-
 def test_a_file_needs_a_name_and_its_own_media_type(served, refused):
     assert "name" in refused(send(served, TEXT.encode()), 422)
     assert "octet-stream" in refused(send(served, b"{}", {"content-type": "application/json"}, name="a"), 415)
@@ -154,11 +146,6 @@ def test_texts_that_are_beyond_the_limit_together_are_413(serve, refused):
     served = serve(max_text=1_000_000)
     assert "characters" in refused(send(served, archive, name="all.zip"), 413)
     assert len(served.library) == 2
-
-
-@pytest.mark.parametrize(("settings", "status"), [({"max_body": 10}, 413), ({"read_only": True}, 403)])
-def test_a_file_is_refused_as_other_changes_are(serve, refused, settings, status):
-    refused(send(serve(**settings), TEXT.encode(), name="trip.txt"), status)
 
 
 @pytest.mark.slow

@@ -54,22 +54,6 @@ def test_clients_find_what_the_library_finds(listen, made):
     ]
 
 
-def test_a_written_document_is_found_at_once(listen, made):
-    with Client(listen(made).url) as client:
-        client.search("coffee")
-        client.add("coffee", "Coffee came from Ethiopia.")
-        assert client.ask_all("Where did coffee come from?")[0].text == "Ethiopia"
-        client.remove("coffee")
-        assert "coffee" not in [hit.document for hit in client.search("coffee")]
-
-
-def test_many_questions_to_all_documents(serve, made):
-    body = {"questions": [QUESTION, "What flows through Rome?"], "top": 1}
-    results = serve(made).post("/v1/ask", body).json()["results"]
-    assert [result["answers"][0]["document"] for result in results] == ["tea", "rome"]
-    assert [result["document"] for result in results] == [None, None]
-
-
 def test_clients_verify_and_choose_documents_as_the_library_does(listen, made):
     url, library = listen(made).url, made.library
     library.add("rome", TEXTS["rome"], tags=["city"], metadata={"by": "Ann"})

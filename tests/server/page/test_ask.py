@@ -93,15 +93,6 @@ def test_place_and_further_answers_are_shown(asking):
     )
 
 
-def test_none_has_no_higher_number_below_an_answer(asking):
-    none = {"text": "", "probability": 0.34, "kind": "none"}
-    reply(asking, ANSWER | {"probability": 0.03}, none)
-    ask(asking, "How much?")
-    expect(asking.locator("#best .chance")).to_have_text("Unsure · 3 %")
-    expect(asking.locator("#answer-cost")).to_contain_text("Perhaps none of your documents says it.")
-    expect(asking.locator("#answer-cost")).not_to_contain_text("34 %")
-
-
 def test_a_phrase_is_marked_as_whole_words_whatever_its_characters(asking):
     quote = "JoAnn (27) met Ann (27) <b>here</b>."
     reply(asking, ANSWER | {"text": "Ann (27)", "quote": quote})
@@ -190,16 +181,6 @@ def test_problems_are_told_in_plain_words(asking, status, headers, detail, line)
     asking.get_by_label("Where to look").fill("letter")
     ask(asking, "Who?")
     expect(asking.locator("#ask-problem")).to_have_text(line)
-
-
-def test_the_box_has_the_focus_and_a_key(asking):
-    expect(asking.get_by_label("Question", exact=True)).to_be_focused()
-    asking.get_by_role("tab", name="Documents").click()
-    asking.keyboard.press("/")
-    expect(asking.get_by_label("Question", exact=True)).to_be_focused()
-    expect(asking.get_by_label("Question", exact=True)).to_have_value("")
-    asking.keyboard.type("a/b")
-    expect(asking.get_by_label("Question", exact=True)).to_have_value("a/b")
 
 
 @pytest.mark.parametrize("default", [0, 3], ids=["without", "with a second look"])

@@ -35,14 +35,6 @@ def test_a_card_opens_the_document_at_the_phrase_and_back_returns(demo_server, o
     expect(page).to_have_url(re.compile("#ask"))
 
 
-def test_the_phrase_of_a_long_text_is_scrolled_to(open_letter):
-    text = "One line. " * 3_000 + "\n\nA sentence with the phrase in it.\n\n" + "Another line. " * 3_000
-    start = text.index("the phrase")
-    page = open_letter(text, f"&start={start}&end={start + 10}")
-    expect(mark(page)).to_have_text("the phrase")
-    expect(mark(page)).to_be_in_viewport()
-
-
 def test_of_a_very_long_text_the_part_around_the_phrase_is_shown_first(open_letter):
     text = "One line.\n\n" * 40_000 + "Here it is.\n\n" + "Another line.\n\n" * 100
     page = open_letter(text, "&phrase=Here+it+is")
@@ -58,19 +50,6 @@ def test_places_count_characters_and_not_units_of_utf16(open_letter):
     text = "🦜🦜 Two parrots.\nThen Nina came."
     start = text.index("Nina")
     expect(mark(open_letter(text, f"&start={start}&end={start + 4}"))).to_have_text("Nina")
-
-
-def test_appending_updates_the_document(filled, seasons_server):
-    filled.goto(f"{seasons_server.address}/#document?name=spring")
-    filled.get_by_role("button", name="Append").click()
-    filled.get_by_label("Text to append").fill("Then Ann met Bob Stone in Paris.")
-    filled.get_by_role("dialog").get_by_role("button", name="Append").click()
-    expect(filled.locator("#document-facts")).to_contain_text(re.compile(r"about \d+ words"))
-
-
-def test_a_document_that_is_not_there_is_a_problem_in_words(filled, seasons_server):
-    filled.goto(f"{seasons_server.address}/#document?name=nothing")
-    expect(filled.locator("#document-problem")).to_have_text("This document is no longer in the library.")
 
 
 @pytest.mark.parametrize("name", ["a/b?c#d %2F", "<img src=x>", "naïve ‘名前’", "x/append", "a+b & c=d"])

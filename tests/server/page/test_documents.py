@@ -55,13 +55,6 @@ def three(filled):
     return filled
 
 
-def test_documents_have_their_size_and_age(three, seasons_server):
-    expect(three.locator("#library-facts")).to_have_text(re.compile(r"^3 documents · \d.* on disk"))
-    facts = three.locator("#document-list .facts").first
-    expect(facts).to_contain_text(re.compile(r"about \d+ words"))
-    expect(facts.locator("time")).to_have_text("just now")
-
-
 def test_a_damaged_document_is_named_and_hides_no_other(three, seasons_server):
     with Store.open(seasons_server.library) as store, store._environment.map.begin(write=True) as transaction:
         transaction.put(b"fspring", b"?")
@@ -171,25 +164,6 @@ def test_a_long_file_shows_its_progress_and_can_be_cancelled(empty, server):
     assert server.names() == []
 
 
-def test_a_text_of_a_taken_name_can_be_appended_to_it(three, seasons_server):
-    before = seasons_server.tokens("autumn")
-    paste(three, "autumn", TEXT)
-    expect(three.get_by_text("“autumn” is already in the library.")).to_be_visible()
-    assert seasons_server.tokens("autumn") == before
-    three.get_by_role("button", name="Append to it").click()
-    expect(three.locator("#library-said")).to_contain_text("autumn has grown to")
-    assert seasons_server.tokens("autumn") > before
-
-
-def test_names_are_searched_as_one_types(three):
-    three.get_by_label("Search documents").fill("RI")
-    expect(names(three)).to_have_text(["spring"])
-    three.get_by_label("Search documents").fill("zzz")
-    expect(three.get_by_text("No name matches.")).to_be_visible()
-    three.get_by_label("Search documents").fill("")
-    expect(rows(three)).to_have_count(3)
-
-
 def test_texts_are_searched_by_the_server(three):
     sentence = {"text": "Then Ann Lee met Bob.", "start": 0, "end": 21, "place": "page 2"}
     found = {"query": "", "hits": [{"document": "winter", "title": "", "score": 1, "sentences": [sentence]}]}
@@ -226,15 +200,6 @@ def test_a_deletion_is_sent_after_a_delay(server, open_page):
         page.clock.run_for(10_000)
     assert answered.value.status == 204
     assert server.names() == []
-
-
-def test_a_deletion_can_be_sent_at_once(three, seasons_server):
-    three.get_by_role("button", name="Delete spring").click()
-    with three.expect_response(lambda response: response.request.method == "DELETE"):
-        three.get_by_role("button", name="Delete now").click()
-    expect(three.locator(".notice")).to_have_count(0)
-    expect(three.locator("#library-facts")).to_have_text(re.compile("^2 documents"))
-    assert seasons_server.names() == ["autumn", "winter"]
 
 
 def test_leaving_the_page_confirms_deletions(three, seasons_server):

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.server import serving
+from benchmarks.server import free_port, serving
 from tests.server.page.conftest import Server
 
 pytestmark = pytest.mark.nightly
@@ -38,11 +37,6 @@ http {{
 {site}
 }}
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def adapted(shipped: Path, here: dict[str, str]) -> str:
