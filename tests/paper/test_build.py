@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from attar.errors import AttarError, OptionError
@@ -85,21 +84,9 @@ class TestSplits:
     def chosen(splits: list[str], split: str) -> list[int]:
         return [at for at, found in enumerate(splits) if found == split]
 
-    def test_shares_are_the_first_names_of_a_seeded_permutation(self) -> None:
-        order = np.random.RandomState(0).permutation(100).tolist()
-        splits = split_documents(NAMES, "0.08", "0.08", seed=0)
-        assert self.chosen(splits, "validation") == sorted(order[:8])
-        assert self.chosen(splits, "test") == sorted(order[8:16])
-        assert split_documents(NAMES[::-1], "0.08", "0.08", seed=0) == splits[::-1]
-
     def test_a_small_corpus_still_has_every_split(self) -> None:
         assert set(split_documents(["a", "b", "c"], "0.08", "0.08", 0)) == {"test", "training", "validation"}
         assert split_documents(["a"], "0.08", "0.08", 0) == ["training"]
-
-    def test_rules_select_documents_by_index(self) -> None:
-        splits = split_documents(NAMES, "i%20==0", "i % 20 == 1", 0)
-        assert self.chosen(splits, "validation") == [0, 20, 40, 60, 80]
-        assert self.chosen(splits, "test") == [1, 21, 41, 61, 81]
 
     @pytest.mark.parametrize("shares", [("0.6", "0.6"), ("0.99", "0.01")], ids=" ".join)
     def test_shares_that_leave_nothing_for_training_are_refused(self, shares: tuple[str, str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attar.paper.batches import ClozeBatches
-from attar.paper.evaluate import BASELINES, evaluate, score
+from attar.paper.evaluate import BASELINES, evaluate
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
 from attar.paper.sets import ClozeSet, EncodedSplit
@@ -51,11 +51,3 @@ def test_baselines_equal_counting_tokens(network, stories, stories_set: Path) ->
     unasked = np.mean([most_frequent_name(document, q.tokens) == q.answer for document, q in asked])
     assert found[FREQUENT].accuracy == pytest.approx(frequent)
     assert found[UNASKED].accuracy == pytest.approx(unasked)
-
-
-def test_the_interval_is_wider_if_the_questions_of_a_document_are_correlated() -> None:
-    coins = np.random.default_rng(0).integers(2, size=400)
-    apart = score(np.stack([np.arange(400), coins], 1), 1)
-    alike = score(np.stack([np.arange(400) // 10, np.repeat(coins[:40], 10)], 1), 1)
-    assert apart.high - apart.low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.1)
-    assert alike.high - alike.low == pytest.approx(2 * 1.96 * 0.5 / 40**0.5, rel=0.15)

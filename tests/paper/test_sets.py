@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from attar.errors import FormatError
-from attar.paper.cloze import ClozeDocument, Question, document_writer
+from attar.paper.cloze import ClozeDocument, document_writer
 from attar.paper.sets import ClozeSet, encode_split
 from attar.paper.words import Vocabulary
 
-from .cloze_documents import FEW_WORDS, write_folder
+from .cloze_documents import FEW_WORDS
 from .conftest import MakeSet, story_words
 
 
@@ -67,16 +67,3 @@ class TestEncoded:
         (tmp_path / "encoded").write_text("a file where the folder would be")
         assert self.ids(tmp_path) == first
         assert "house" in ClozeSet.open(tmp_path).vocabulary().words
-
-
-class TestVocabulary:
-    @pytest.fixture
-    def bare_set(self, tmp_path: Path) -> ClozeSet:
-        asked = [Question(("@placeholder", "slept"), 900)]
-        document = ClozeDocument("a", "", [["@entity900", "met", "."]], {900: "Ann"}, asked)
-        write_folder([document], tmp_path / "questions" / "training")
-        return ClozeSet.open(tmp_path)
-
-    def test_has_the_words_of_texts_and_questions(self, bare_set: ClozeSet) -> None:
-        built = bare_set.vocabulary()
-        assert (set(built.words), built.entities) == ({"met", ".", "slept"}, 600)

@@ -59,19 +59,6 @@ def test_a_common_word_is_a_name_where_it_was_one_before() -> None:
     assert names("Grace walked. He said Grace.") == []
 
 
-def learn(table: NameTable, *found: str) -> list[int | None]:
-    return [table.learn(name.split()) for name in found]
-
-
-class TestNameTable:
-    def test_a_part_of_two_longer_names_is_a_name_of_its_own(self) -> None:
-        assert learn(NameTable(), "Jane Bennet", "Lydia Bennet", "Bennet", "Jane") == [0, 1, 2, 0]
-
-    @pytest.mark.parametrize("longer", ["London Bridge", "New York", "University of London", "Chicago Bulls"])
-    def test_a_word_of_a_place_or_institution_is_another_name(self, longer: str) -> None:
-        assert learn(NameTable(), longer, longer.split()[-1], longer.split()[0]) == [0, 1, 2]
-
-
 TEXT = "The dog saw Rex and Rex saw the dog. Then Mary gave a rose to Rex. In May the dog slept, said Mary."
 
 
