@@ -56,16 +56,6 @@ def test_a_lookup_is_the_product_with_what_is_stored(k, d, dtype, backend, devic
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_row_of_zeros_stays_zero(dtype, backend, device):
-    memories = pairs(1, 4, 3, device)
-    memories[:, 1] = 0
-    bank = filled(memories, dtype, backend)
-    assert not bank.read(torch.tensor([0]))[:, 1].any()
-    assert bank.lookup(torch.tensor([0]), torch.ones(1, 4, device=device)).isfinite().all()
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("values", [None, 6], ids=["symmetric", "pairs"])
 def test_every_head_reads_its_own_matrix(values, backend, device):
     heads, k = 2, 4

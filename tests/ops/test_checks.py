@@ -92,13 +92,6 @@ def test_an_error_is_one_line_with_what_was_expected_and_given(mistake):
     assert [word for word in words if word not in message] == []
 
 
-def test_lengths_may_be_lists_tuples_or_integer_tensors():
-    f = torch.randn(2, 5, 3)
-    expected = encode(f, lengths=[2, 4])
-    for lengths in ((2, 4), torch.tensor([2, 4]), torch.tensor([2, 4], dtype=torch.uint8)):
-        assert torch.equal(encode(f, lengths=lengths), expected)
-
-
 class OnAGPU:
     """As much of a CUDA tensor as choosing a backend looks at."""
 
@@ -106,10 +99,6 @@ class OnAGPU:
 
     def __init__(self, dtype=torch.float32):
         self.dtype = dtype
-
-
-def test_auto_is_torch_on_a_cpu():
-    assert choose_backend("auto", torch.zeros(1)) == "torch"
 
 
 def test_auto_is_triton_on_a_gpu_where_it_is_installed(monkeypatch):

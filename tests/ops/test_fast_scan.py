@@ -64,18 +64,6 @@ def test_saturated_gates_agree_with_the_reference(bias):
     assert_exact(h, f, gates(1.0, bias=bias), initial)
 
 
-def test_an_initial_memory_need_not_be_symmetric():
-    h, f, _ = documents()
-    assert_exact(h, f, gates(1.0), torch.randn(3, 5, 5).double())
-
-
-def test_no_documents_or_no_tokens_leave_the_initial_memory():
-    cell = gates(1.0)
-    for batch, n in ((0, 20), (2, 0)):
-        h, f, initial = documents(batch=batch, n=n)
-        assert torch.equal(encode_adaptive(h, f, cell, initial=initial), initial)
-
-
 def test_nan_stays_in_its_document():
     h, f, initial = documents()
     cell = gates(3.0)
@@ -104,11 +92,3 @@ def test_gradients_agree_with_the_reference_for_gates_of_any_strength(strength, 
         results.append(torch.autograd.grad(memory, leaves, G))
     for expected, found in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
-
-
-@torch.no_grad()
-def test_vmap_gives_the_same_memories():
-    h, f, _ = documents(batch=4)
-    cell = gates(1.0)
-    mapped = torch.func.vmap(lambda h, f: encode_adaptive(h, f, cell))(h[:, None], f[:, None])[:, 0]
-    torch.testing.assert_close(mapped, encode_adaptive(h, f, cell))

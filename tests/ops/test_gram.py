@@ -172,20 +172,3 @@ def test_continuing_from_any_token_equals_encoding_at_once(backend, cut):
     first = encode(f[:, :cut], alpha=alpha[:, :cut], beta=beta[:, :cut], backend=backend)
     both = encode(f[:, cut:], alpha=alpha[:, cut:], beta=beta[:, cut:], initial=first, backend=backend)
     torch.testing.assert_close(both, encode(f, alpha=alpha, beta=beta, backend=backend))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_merging_equals_concatenating(backend):
-    a, b = torch.randn(2, 5, 4).double(), torch.randn(2, 9, 4).double()
-    merged = encode(a, backend=backend) + encode(b, backend=backend)
-    torch.testing.assert_close(merged, encode(torch.cat([a, b], 1), backend=backend))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("n", [0, 1, 3, 40], ids="n={}".format)
-def test_memories_are_symmetric_and_positive_semidefinite(backend, n):
-    f = torch.randn(3, n, 7)
-    memory = encode(f, alpha=torch.rand(3, n), beta=torch.rand(3, n), backend=backend)
-    torch.testing.assert_close(memory, memory.mT)
-    lowest = torch.linalg.eigvalsh(memory.double()).min()
-    assert lowest >= -1e-5 * memory.abs().max()

@@ -57,30 +57,11 @@ class TestMemories:
         ]
         torch.testing.assert_close(mapped, torch.stack(expected))
 
-    @pytest.mark.parametrize("name", MATRIX)
-    def test_are_returned_from_vmap(self, name):
-        module, hidden = attention(name, 3), torch.randn(5, 2, 4, 3)
-        with torch.no_grad():
-            mapped = torch.func.vmap(module.encode)(hidden)
-            expected = torch.stack([module.encode(each).state for each in hidden])
-        assert isinstance(mapped, Memories)
-        assert mapped.tokens.shape == (5, 2)
-        torch.testing.assert_close(mapped.state, expected)
-
     @pytest.mark.slow
     def test_go_through_export_in_and_out(self):
         ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.split() == EXPORTED
-
-
-@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed"])
-class TestFactoryArguments:
-    def test_a_float64_module_has_and_reads_float64(self, name):
-        module, x = attention(name, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
-        written = {"values": x} if name == "keyed" else {}
-        assert all(p.dtype == torch.float64 for p in module.parameters())
-        assert module.encode(x, **written).state.dtype == torch.float64
 
 
 class Encodes(torch.nn.Module):

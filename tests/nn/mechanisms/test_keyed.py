@@ -103,16 +103,6 @@ def test_a_value_written_under_a_key_is_copied_back():
     torch.testing.assert_close(module(torch.eye(3)[None], torch.eye(3)[None], values=values), values)
 
 
-@with_and_without_ridge
-@pytest.mark.parametrize(("batch", "n", "m"), [(0, 4, 2), (2, 0, 2), (2, 4, 0)])
-def test_empty_dimensions_are_allowed(batch, n, m, ridge):
-    readout = attention("keyed", 3, ridge=ridge)(
-        torch.randn(batch, n, 3), torch.randn(batch, m, 3), values=torch.randn(batch, n, 5)
-    )
-    assert readout.shape == (batch, m, 5)
-    assert n or not readout.any()
-
-
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_invalid_arguments_are_refused():
     module, hidden, values = attention("keyed", 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 3)

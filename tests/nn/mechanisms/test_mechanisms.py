@@ -7,7 +7,6 @@ import torch
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.nn.mechanisms import attention
-from attar.nn.memories import Memories
 from attar.ops import reference
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
@@ -173,14 +172,6 @@ class TestScale:
         assert torch.equal(scaled.encode(hidden, lengths).state, plain.encode(hidden, lengths).state)
         expected = plain(hidden, queries, lengths) / torch.tensor([9, 4, 1])[:, None, None] ** power
         torch.testing.assert_close(scaled(hidden, queries, lengths), expected)
-
-    @pytest.mark.slow
-    def test_readouts_of_long_documents_fit_into_float16(self, name):
-        module, queries = attention(name, 3, scale="mean"), torch.full((1, 1, 3), 10.0, dtype=torch.float16)
-        hidden = torch.full((1, 4000, 3), 10.0, dtype=torch.float16)
-        assert module(hidden, queries).isfinite().all()
-        memories = Memories(torch.full((1, 3, 3), 4e5), torch.tensor([4000]), name)
-        assert module.lookup(memories, queries).tolist() == [[[3000.0] * 3]]
 
 
 class TestGates:

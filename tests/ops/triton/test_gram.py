@@ -89,11 +89,6 @@ def test_agrees_with_the_reference_where_a_document_is_split(dtype, device):
     assert_agrees(inputs_for(device, batch=1, n=257, use="resumed", dtype=dtype))
 
 
-def test_parts_after_a_documents_end_add_nothing(device):
-    inputs = inputs_for(device, batch=1, n=257, use="linear", dtype=torch.float16)
-    assert_agrees(inputs, lengths=[100])
-
-
 @pytest.mark.parametrize("dtype", PORTABLE)
 @pytest.mark.parametrize(("batch", "k"), [(3, 1), (1, 2), (1, 16), (3, 17)])
 def test_agrees_with_the_reference_at_every_size(batch, k, dtype, device):
