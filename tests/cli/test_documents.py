@@ -80,14 +80,6 @@ def test_show_prints_tags_and_metadata_as_words_and_leaves_out_empty_ones(filled
     assert "metadata    author: Eve, year: 1815" in filled("show", "S", "note")[1]
 
 
-def test_list_gives_names_tokens_and_bytes(filled):
-    _, (line,), _ = filled("list", "S", "--json", "--limit", "2")
-    documents = json.loads(line)["documents"]
-    assert [document["name"] for document in documents] == ["story0", "story1"]
-    assert all(document["tokens"] > 0 and document["bytes"] > 0 for document in documents)
-    assert len(filled("list", "S", "--after", "story0")[1]) == 3
-
-
 def test_the_shell_completes_names_of_documents(filled):
     environment = os.environ | {
         "_ATTAR_COMPLETE": "complete_bash",

@@ -6,7 +6,6 @@ import sys
 import pytest
 import typer.main
 
-import attar
 from attar.cli.main import make_app
 
 from .conftest import all_commands
@@ -15,12 +14,6 @@ from .conftest import all_commands
 def run(*arguments):
     command = [sys.executable, "-m", "attar", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_version():
-    ran = run("--version")
-    assert ran.stdout == f"attar {attar.__version__}\n"
-    assert ran.returncode == 0
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

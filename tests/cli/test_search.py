@@ -62,11 +62,6 @@ def test_a_library_without_documents_says_so(run):
     assert "no document of the library has a text" in errors[0]
 
 
-def test_the_shards_of_a_folder_are_refitted_together(run):
-    assert run("shard", "library", "--into", "2")[0] == 0
-    assert run("store", "refit", "library-2") == (0, ["made 2 signatures"], [])
-
-
 def test_refit_names_what_it_would_lose(run):
     run("remove", "library", "rome")
     assert run("add", "library", "rome.txt", "--no-text", *READER)[0] == 0

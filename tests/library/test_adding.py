@@ -127,13 +127,6 @@ def test_what_took_two_seconds_to_read_is_written_before_the_next_document(libra
     assert len(library) == 4
 
 
-def test_a_second_text_under_a_name_replaces_the_first_only_with_replace(library, texts):
-    two = [("emma", texts[0]), ("emma", texts[1])]
-    with pytest.raises(NameTakenError, match="a different text"):
-        library.add_many(two)
-    assert kinds(library.add_many(two, replace=True)) == ["unchanged", "replaced"]
-
-
 def test_a_document_that_another_process_adds_meanwhile_is_unchanged(
     library, folder, reader, texts, monkeypatch
 ):

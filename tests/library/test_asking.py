@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from attar.errors import DtypeError, FormatError, OptionError
+from attar.errors import DtypeError, FormatError
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.search import scan
@@ -107,13 +107,6 @@ def test_what_is_no_question_is_refused(library, text, error, message):
             ask(text)
 
 
-@pytest.mark.parametrize("top", [0, -1, True, 1.5])
-def test_top_must_be_an_integer_from_1_up(library, top):
-    for ask in (library.search, library.ask_all):
-        with pytest.raises(OptionError, match="top"):
-            ask("tea", top=top)
-
-
 @pytest.mark.parametrize("many", [1_000, 4_096], ids=["rounded", "exact"])
 def test_many_questions_at_once_are_answered_as_each_alone(tmp_path, shipped, monkeypatch, many):
     monkeypatch.setattr(scan, "_MANY", many)
@@ -148,15 +141,6 @@ def test_damaged_documents_answer_no_questions(tmp_path, shipped):
         assert "tea" not in documents
         hits = library.search("leaves of Camellia sinensis")
         assert {hit.document for hit in hits} == TEXTS.keys() - {"tea"}
-
-
-def test_a_library_of_the_fixed_reader_is_searched_and_asked(tmp_path, shipped):
-    with Library(tmp_path / "library", shipped) as library:
-        library.add_many(TEXTS.items())
-        library.reread("fixed")
-        assert library.search("the river in the capital of Italy")[0].document == "rome"
-        assert library.search_state.lines() == []
-        assert library.ask_all("Where was tea first drunk?", top=1)[0].document == "tea"
 
 
 @pytest.mark.parametrize("text", ["x" * 2_000_000, "salt " * 1_500], ids=["no space", "no end of a sentence"])

@@ -44,12 +44,6 @@ def test_the_same_text_is_written_again_only_for_another_budget(library, reader)
         assert other.show("log").bytes <= 2_000
 
 
-def test_merged_documents_keep_to_it(library):
-    library.add("more", TEXT[4_000:8_000])
-    library.merge("both", ["log", "more"])
-    assert library.show("both").bytes <= BUDGET
-
-
 def test_it_stays_when_the_library_moves_to_another_reader(library, tmp_path):
     reader = Reader.load()
     reader.fingerprint = "f" * 64

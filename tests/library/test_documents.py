@@ -37,12 +37,6 @@ def test_what_fits_several_documents_is_refused_with_their_names(store, given):
         find_document(store, given)
 
 
-@pytest.mark.parametrize("given", ["", "mma", "june/letters"])
-def test_a_beginning_of_no_name_is_unknown(store, given):
-    with pytest.raises(UnknownDocumentError):
-        find_document(store, given)
-
-
 @pytest.mark.parametrize("what", ["ask", "append", "merge", "remove", "show", "memory"])
 def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, what):
     library.add("novels/Emma", texts[0])

@@ -23,14 +23,6 @@ def names(library, within=None):
     return [document.name for document in library.documents(within=within)]
 
 
-def test_a_file_is_added_from_its_path_or_from_its_bytes(library, letters):
-    assert kinds(library.add_file(letters / "a.txt")) == {"a": "added"}
-    assert kinds(library.add_file(str(letters / "a.txt"), "other.txt")) == {"other": "added"}
-    assert kinds(library.add_file(b"# Bob\n\ncame.", "b.md")) == {"b.md": "added"}
-    assert library.show("b.md").text == "Bob\n\ncame."
-    assert [library.show(name).source for name in ("a", "b.md")] == [str(letters / "a.txt"), None]
-
-
 def test_a_file_that_changed_replaces_its_own_document_only(library, letters):
     library.add_file(letters / "a.txt")
     (letters / "a.txt").write_text("Ann stayed.")

@@ -6,22 +6,11 @@ import pytest
 
 from attar.errors import (
     FormatError,
-    OptionError,
     ReaderMismatchError,
     StoreError,
     UnknownDocumentError,
 )
 from attar.library.library import Library
-
-QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
-
-
-def test_one_question_per_document(library, texts):
-    names = ["a", "b", "a"]
-    library.add_many(zip("ab", texts, strict=False))
-    answers = library.ask_many(names, QUESTIONS)
-    for name, question, best in zip(names, QUESTIONS, answers, strict=True):
-        assert [answer.text for answer in best] == [answer.text for answer in library.ask(name, question)]
 
 
 def test_an_error_takes_the_place_of_its_own_question_only(library, texts):
@@ -71,12 +60,6 @@ def test_several_documents_are_removed_or_none(library, texts):
         library.remove("a", "d")
     library.remove("a", "c", "a")
     assert [each.name for each in library.documents()] == ["b"]
-
-
-def test_a_reader_that_is_not_the_stores_is_refused(library, folder, make_reader, texts):
-    library.add("emma", texts[0])
-    with pytest.raises(OptionError, match="has memories of the reader"):
-        Library(folder, make_reader(6))
 
 
 def test_a_readers_folder_that_is_not_the_stores_is_refused_when_it_is_loaded(

@@ -3,11 +3,10 @@
 import pytest
 
 from attar.errors import FormatError, OptionError
-from attar.library.asking import grouped, list_answers
+from attar.library.asking import grouped
 from attar.library.library import Library
-from attar.library.shard import OpenedShard
 from attar.reader.reader import Reader
-from attar.results import Answer, Subset
+from attar.results import Answer
 
 LETTERS = {
     "march": "The meeting in March was held by Priya Raman. Coffee was served in the hall.",
@@ -42,12 +41,6 @@ def test_places_are_grouped_by_answer_and_counted(library):
 
 
 @pytest.mark.slow
-def test_only_documents_of_a_subset_are_listed(library):
-    only = Subset(names=("april", "tea"))
-    assert by_answer(library.list_answers(QUESTION, within=only)) == {"Tom Okafor": ["april"]}
-
-
-@pytest.mark.slow
 def test_nothing_is_listed_where_the_answer_is_not_in_the_library(library):
     question = "What is the capital of Norway?"
     assert library.ask_all(question)[0].absent
@@ -59,21 +52,6 @@ def test_nothing_is_listed_where_the_answer_is_not_in_the_library(library):
 def test_mistakes_are_one_line(library, question, top, kind):
     with pytest.raises(kind):
         library.list_answers(question, top=top)
-
-
-@pytest.mark.slow
-def test_shards_list_what_one_library_lists(library, tmp_path):
-    parts = [Library(tmp_path / str(at), library.reader) for at in range(2)]
-    for at, item in enumerate(LETTERS.items()):
-        parts[at % 2].add(*item)
-    with parts[0], parts[1], parts[0].opened() as one, parts[1].opened() as two:
-
-        def each_shard(step):
-            return [step(shard) for shard in (one, two) if isinstance(shard, OpenedShard)]
-
-        assert by_answer(list_answers(each_shard, QUESTION, None)) == by_answer(
-            library.list_answers(QUESTION)
-        )
 
 
 @pytest.mark.slow

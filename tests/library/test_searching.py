@@ -5,7 +5,6 @@ import pytest
 
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.library.searching import SearchState
 from attar.search.signatures import SignatureRecord, Signer
 from attar.store.parquet import export_store, import_store
 from attar.store.signatures import STATISTICS_KEY
@@ -151,15 +150,6 @@ def test_missing_signatures_are_made_from_texts_and_kept(library):
     assert record(library, "tea") is None
     assert found(library, TEXTS["tea"])[0] == "tea"
     assert record(library, "tea").signature == expected.signature
-
-
-def test_a_read_only_library_without_signatures_is_searched(library, folder, reader):
-    without_signature(library, "tea")
-    library.close()
-    with Library(folder, reader, read_only=True) as reading:
-        assert found(reading, TEXTS["tea"])[0] == "tea"
-        assert reading.search_state == SearchState([], 0.0)
-        assert record(reading, "tea") is None
 
 
 def test_documents_without_text_and_signature_are_left_out_with_a_line(folder, reader):

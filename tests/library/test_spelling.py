@@ -64,12 +64,6 @@ def test_the_ranking_of_ordinary_queries_is_the_same_bit_for_bit(library, monkey
         assert finding.find_candidates(shard.alone, queries, 9) == before
 
 
-def test_texts_that_are_not_kept_are_found_too(library, tmp_path):
-    with Library(tmp_path / "without", library.reader, keep_text=False) as other:
-        other.add_many(TEXTS.items())
-        assert other.search("Priya Ramen")[0].document == "travel"
-
-
 def test_a_query_of_a_thousand_unknown_words_is_answered(library):
     assert library.search(
         " ".join(f"qwerty{chr(97 + at % 26)}zx{chr(97 + at // 26 % 26)}" for at in range(700))
