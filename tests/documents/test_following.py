@@ -40,21 +40,6 @@ def watched(folder, rounds):
     return rounds
 
 
-def test_files_of_other_kinds_are_no_round_and_are_named_once(folder):
-    stop = threading.Event()
-    rounds = watch_folder(folder, stop=stop)
-    (folder / "song.mp3").write_bytes(b"\0")
-    assert [file.path.name for file in next(rounds).skipped] == ["song.mp3"]
-    (folder / "other.mp3").write_bytes(b"\0")
-    (folder / "c.txt").write_text("Cid slept.")
-    found = next(rounds)
-    assert ([file.name for file in found.files], [file.path.name for file in found.skipped]) == (
-        ["c"],
-        ["other.mp3"],
-    )
-    stop.set()
-
-
 def test_a_folder_that_vanishes_is_one_line(folder, watched):
     folder.rename(folder.with_name("away"))
     with pytest.raises(FormatError, match="letters is gone; its documents stay; watch it again"):

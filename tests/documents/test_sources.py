@@ -18,24 +18,6 @@ def read(*paths: Path) -> list[tuple[str, str, str]]:
     return [tuple(document[:3]) for document in read_sources(paths)]
 
 
-def test_plain_and_compressed_text_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "emma.txt").write_bytes(b"\xef\xbb\xbfEmma Woodhouse")
-    (tmp_path / "vol.2.txt.xz").write_bytes(lzma.compress("naïve".encode()))
-    assert read(tmp_path / "emma.txt", tmp_path / "vol.2.txt.xz") == [
-        ("emma", "emma", "Emma Woodhouse"),
-        ("vol.2", "vol.2", "naïve"),
-    ]
-
-
-def test_folders_are_read_in_order_of_file_name(tmp_path: Path) -> None:
-    books = tmp_path / "books"
-    (books / "b").mkdir(parents=True)
-    (books / "b" / "one.txt").write_text("1")
-    (books / "a.txt").write_text("2")
-    (books / "song.mp3").write_bytes(b"\0")
-    assert read(books) == [("books", "a", "2"), ("books", "b/one", "1")]
-
-
 def test_json_lines_are_named_by_id_title_or_line_number(tmp_path: Path) -> None:
     rows = [{"id": "x", "text": "1"}, {"text": "2"}, {"title": "t", "text": "3"}]
     data = "\n".join(map(json.dumps, rows)).encode()

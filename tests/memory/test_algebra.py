@@ -12,7 +12,6 @@ from tests.memory.test_phrases import A, B, check_places
 
 C = A + " Once."
 BOTH_WAYS = pytest.mark.parametrize("act", [Memory.__add__, Memory.__sub__], ids=["+", "-"])
-FORMS = pytest.mark.parametrize("form", ["phrases", "ridge"])
 
 
 class TestPhrases:

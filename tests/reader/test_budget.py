@@ -10,7 +10,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.reader.reader import Reader
 from attar.text.sentences import sentence_spans
-from tests.reader.texts import ODD, SHORT, everyday, story
+from tests.reader.texts import ODD, SHORT, story
 from tests.reader.texts import check_sound as check_phrases
 
 pytestmark = pytest.mark.slow
@@ -91,12 +91,3 @@ def test_a_memory_with_a_budget_can_be_extended(reader):
         assert size_of(limited) <= budget
         check_sound(limited, whole)
         assert limited.tokens == reader.read(whole).tokens
-
-
-def test_the_default_reader_answers_within_a_budget(default):
-    reader, text = default, everyday(9_000)
-    memory = reader.read(text, budget=4_000)
-    assert size_of(memory) <= 4_000
-    check_sound(memory, text)
-    quotes = [answer.quote for answer in reader.answer(memory, "Who paid?", text=text) if not answer.absent]
-    assert set(quotes) <= {text[start:end] for start, end in sentence_spans(text)}

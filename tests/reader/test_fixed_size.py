@@ -45,13 +45,6 @@ def test_the_sums_are_those_of_the_phrases(reader, parts):
     np.testing.assert_allclose(memory.dequantized[:, 6:], gram, atol=0.02 * np.abs(gram).max())
 
 
-def test_answers_are_phrases_of_the_text(reader):
-    answers = reader.answer(reader.read(FIRST), "Who wrote a letter?", text=FIRST)
-    for answer in answers:
-        assert answer.absent or FIRST[answer.start : answer.end] == answer.text
-    assert sum(answer.probability for answer in answers) == pytest.approx(1, abs=0.01)
-
-
 def test_memories_merge_and_subtract(reader):
     first, second = reader.read(FIRST), reader.read(SECOND)
     both = first + second

@@ -171,11 +171,6 @@ class TestDamage:
         rewrite(folder, change)
         refused(folder, r"config\.json is damaged, or not a reader's: .+; copy the whole folder again")
 
-    @pytest.mark.parametrize("change", [{"shared": 0, "layers": 10**9}, None])
-    def test_another_number_of_question_layers_is_refused(self, folder, change):
-        rewrite(folder, lambda network: network.update(quick=change))
-        refused(folder, r"weights\.safetensors")
-
     @pytest.mark.parametrize(
         "config",
         [b"", b"[]", b"null", b"{", b'{"kind": "phrases"}', b"\xff", b"[" * 100_000],
@@ -195,12 +190,6 @@ class TestDamage:
         rewrite(folder)
         refused(folder, "the tokenizer has more than the network's")
 
-    def test_a_tokenizer_without_special_tokens_is_refused(self, folder):
-        data = (folder / "tokenizer.json").read_bytes()
-        (folder / "tokenizer.json").write_bytes(data.replace(b"[CLS]", b"[ABC]"))
-        rewrite(folder)
-        refused(folder, r"tokenizer.json: expected a vocabulary with \[CLS\]")
-
 
 def fixed_config(folder, **changed) -> Path:
     """A folder with the config of `fixed`, some of its fields changed."""
@@ -211,12 +200,6 @@ def fixed_config(folder, **changed) -> Path:
 
 class TestFixed:
     """The reader `fixed` has the files of the default one and a calibration of its own."""
-
-    def test_it_can_be_calibrated_again(self, fixed, tmp_path):
-        recalibrate(ReaderFolder.open(fixed_config(tmp_path)), tmp_path / "other", CALIBRATION, {})
-        again = Reader.load(tmp_path / "other")
-        assert (type(again), again.fingerprint) == (type(fixed), fixed.fingerprint)
-        assert again.calibration == CALIBRATION
 
     @pytest.mark.parametrize(
         ("changed", "match"),

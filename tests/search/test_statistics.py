@@ -30,14 +30,6 @@ def test_statistics_of_parts_add_up_to_those_of_the_whole(corpus, statistics):
     assert (both.documents, both.tokens) == (60, 2400)
 
 
-def test_the_projection_has_orthonormal_directions_of_falling_variance(statistics):
-    projection = statistics.projection(8)
-    gram = projection.directions.T @ projection.directions
-    np.testing.assert_allclose(gram, np.eye(8), atol=1e-5)
-    assert (np.diff(projection.scales) >= 0).all()
-    assert 0 < projection.kept < 1
-
-
 def test_saved_statistics_give_the_same_projection_and_digest(statistics, tmp_path):
     (tmp_path / "search.bin").write_bytes(statistics.data)
     loaded = Statistics.load(tmp_path / "search.bin")
