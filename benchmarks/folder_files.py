@@ -82,7 +82,7 @@ def make_folder(folder: Path, source: Path, novel: str | None = None) -> int:
     With a novel come also the files that programs leave behind, which do not count.
     """
     files = files_of(source)
-    others: Mapping[str, bytes] = {}
+    others: dict[str, bytes] = {}
     if novel is not None:
         files["reading/novel.txt"] = novel.encode()
         others = _LEFT_BEHIND

@@ -26,6 +26,7 @@ def _read_parts() -> Iterator[tuple[str, list[str]]]:
 
 
 _PARTS = dict(_read_parts())
+FILLERS = _PARTS["fillers"]
 # The title of a relation has the kinds of its names: "person, works for, company".
 RELATIONS = {
     relation: _Relation(subject, object, lines)
@@ -134,9 +135,9 @@ def tell_story(seed: int) -> Story:
                 )
             )
         if rng.random() < 0.35:
-            lines.append(rng.choice(_PARTS["fillers"]))
+            lines.append(rng.choice(FILLERS))
     while len(lines) < 7:
-        lines.append(rng.choice(_PARTS["fillers"]))
+        lines.append(rng.choice(FILLERS))
     lines.append(rng.choice(_PARTS["closings"]))
     return Story(" ".join(lines))
 

@@ -134,15 +134,6 @@ def test_a_snapshot_or_transaction_keeps_its_store_open(folder):
     assert memory_in(Store.open(folder), "emma") == make_memory(2)
 
 
-def test_closing_within_a_snapshot_is_refused(store):
-    put(store, "emma", make_memory(1))
-    with store.snapshot() as snapshot:
-        with pytest.raises(StoreError, match="this thread has a snapshot or transaction open"):
-            store.close()
-        assert memory_in(snapshot, "emma") == make_memory(1)
-    assert "emma" in store
-
-
 def test_a_bad_entry_hides_no_other_from_a_list(store, monkeypatch):
     monkeypatch.setattr("attar.store.store._PAGE", 2)
     for number in range(7):
