@@ -5,7 +5,6 @@ import pytest
 
 from attar.errors import DtypeError, FormatError
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.search import scan
 from attar.store.records import key_of
 from benchmarks.search import fill_library
@@ -21,11 +20,6 @@ TEXTS = {
     "salt": "Salt is mined near Salzburg. It was traded along the Salzach for centuries.",
 }
 QUESTIONS = ["Where was tea first drunk?", "the of and", "Who was first?", "salt", "salt"]
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    return Reader.load()
 
 
 @pytest.fixture(scope="module")

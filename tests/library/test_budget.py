@@ -13,9 +13,9 @@ TEXT = " ".join(story.text for story in tell_stories(3, 20))
 BUDGET = 3_000
 
 
-@pytest.fixture(scope="module")
-def reader():
-    return Reader.load()
+@pytest.fixture
+def reader(shipped):
+    return shipped
 
 
 @pytest.fixture

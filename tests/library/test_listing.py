@@ -5,7 +5,6 @@ import pytest
 from attar.errors import FormatError, OptionError
 from attar.library.asking import grouped
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.results import Answer
 
 LETTERS = {
@@ -19,8 +18,8 @@ QUESTION = "Who held the meeting?"
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    with Library(tmp_path_factory.mktemp("listing") / "library", Reader.load()) as library:
+def library(tmp_path_factory, shipped):
+    with Library(tmp_path_factory.mktemp("listing") / "library", shipped) as library:
         library.add_many(LETTERS.items())
         yield library
 

@@ -4,7 +4,6 @@ import pytest
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.reader.reader import Reader
 from attar.store.records import Record
 
 pytestmark = pytest.mark.slow
@@ -21,11 +20,6 @@ since 1998.
 
 Your loving sister,
 Clara"""
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Reader:
-    return Reader.load()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import pytest
 
 from attar.library import finding
 from attar.library.library import Library
-from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +21,8 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    with Library(tmp_path_factory.mktemp("spelling") / "library", Reader.load()) as library:
+def library(tmp_path_factory, shipped):
+    with Library(tmp_path_factory.mktemp("spelling") / "library", shipped) as library:
         library.add_many(TEXTS.items())
         yield library
 

@@ -123,35 +123,6 @@ def test_the_papers_head_follows_its_equation():
         torch.testing.assert_close(scores[q], expected[candidates[q]])
 
 
-TEXTS = torch.tensor([9, 0, 1, 5])
-
-
-def states_of(encoder, tokens, ends):
-    """The states of one text `[n, d]`, sentence by sentence and token by token."""
-
-    def run(gru, row):
-        return gru(row[None])[0][0] if len(row) else row.new_zeros(0, gru.hidden_size)
-
-    forward = run(encoder.forward_gru, tokens)
-    if encoder.backward_gru is None:
-        return forward
-    sentences = torch.tensor_split(tokens, [t + 1 for t in range(len(tokens)) if ends[t]])
-    back = torch.cat([run(encoder.backward_gru, sentence.flip(0)).flip(0) for sentence in sentences])
-    return torch.cat([forward, back], 1)
-
-
-@pytest.mark.parametrize("two_way", [False, True], ids=["forward", "two ways"])
-class TestEncoder:
-    def test_ragged_batches_equal_single_texts(self, two_way):
-        encoder, x = Encoder(3, 5, two_way=two_way).double(), torch.randn(4, 9, 3, dtype=torch.float64)
-        ends = torch.rand(4, 9) < 0.3
-        padded = x.masked_fill((torch.arange(9) >= TEXTS[:, None])[:, :, None], torch.nan)
-        hidden = encoder(padded, TEXTS, ends)
-        for i, length in enumerate(TEXTS.tolist()):
-            torch.testing.assert_close(hidden[i, :length], states_of(encoder, x[i, :length], ends[i]))
-            assert not hidden[i, length:].any()
-
-
 def test_looking_ahead_ends_with_the_sentence():
     encoder, x = Encoder(3, 5, two_way=True), torch.randn(1, 6, 3, requires_grad=True)
     ends = torch.tensor([[False, False, True, False, False, True]])

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from attar.server import batching
-from attar.server.batching import Batcher, isolate_failures
-from attar.server.problems import OverloadedError, ProblemError
+from attar.server.batching import Batcher
+from attar.server.problems import OverloadedError
 
 
 class Slow:
@@ -72,42 +72,6 @@ def test_a_full_queue_refuses():
         return await waiting
 
     assert run(work, max_queue=2) == (10, [[0], [1]])
-
-
-def test_cancelled_jobs_are_skipped():
-    async def work(batcher, slow):
-        gone, stays = batcher.submit(1), batcher.submit(2)
-        gone.cancel()
-        slow.go.set()
-        return await stays
-
-    assert run(work) == (20, [[0], [2]])
-
-
-def test_close_finishes_queued_jobs_and_refuses_new_ones():
-    async def work(batcher, slow):
-        waiting = batcher.submit(1)
-        closing = asyncio.create_task(batcher.close())
-        await asyncio.sleep(0)
-        with pytest.raises(ProblemError, match="is stopping"):
-            batcher.submit(2)
-        slow.go.set()
-        await closing
-        return await waiting
-
-    assert run(work)[0] == 10
-
-
-def test_the_failing_job_is_found_in_few_tries():
-    tries = []
-
-    def invert(numbers):
-        tries.append(len(numbers))
-        return [1 / number for number in numbers]
-
-    found = isolate_failures(invert, [1] * 100 + [0] + [1] * 155)
-    assert [at for at, each in enumerate(found) if isinstance(each, ZeroDivisionError)] == [100]
-    assert len(tries) <= 2 * 8 + 1
 
 
 def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import threading
-import time
 
 import msgspec
 import pytest
@@ -11,7 +9,6 @@ import pytest
 import attar
 from attar import wire
 from attar.errors import NameTakenError, UnavailableError
-from attar.progress import check_stopped
 from attar.server import jobs
 from attar.server.jobs import Jobs
 from attar.server.problems import ProblemError
@@ -135,23 +132,6 @@ class TestAFolderOfJobs:
         assert kept.all() == []
         with pytest.raises(ProblemError, match="no such job"):
             kept.get(ids[-1])
-
-    def test_is_shared_by_processes(self, kept, tmp_path):
-        begun, other = threading.Event(), Jobs(tmp_path, 9)
-
-        def work(running):
-            begun.set()
-            while True:
-                check_stopped()
-                time.sleep(0.01)
-
-        job = kept.submit("a", work)
-        assert begun.wait(30)
-        assert other.get(job.id).state == "running"
-        other.cancel(job.id)
-        wait_until(lambda: other.get(job.id).ended)
-        assert kept.get(job.id).state == "cancelled"
-        other.close()
 
     def test_knows_that_the_process_of_a_job_has_ended(self, kept, monkeypatch):
         child = os.fork()

@@ -6,8 +6,7 @@ import pytest
 
 import attar
 from attar.errors import FormatError, NameTakenError, OptionError
-from benchmarks.document_files import docx_of, eml_of, epub_of, pdf_of, tar_of, xlsx_of, zip_of
-from benchmarks.office_files import msg_of, odp_of, ods_of, odt_of, pptx_of
+from benchmarks.document_files import docx_of, eml_of, epub_of, pdf_of, tar_of, zip_of
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 BYTES = {"content-type": "application/octet-stream"}
@@ -42,35 +41,14 @@ def test_the_documents_of_a_file_get_tags_and_a_folder(served, refused):
 CUT = {
     "a.pdf": pdf_of(["Ann left."]),
     "a.docx": docx_of("Ann left."),
-    "a.xlsx": xlsx_of({"Sheet": [["Ann", "left"]]}),
-    "a.pptx": pptx_of([("Ann", "left", "")]),
-    "a.odt": odt_of("Ann left."),
-    "a.ods": ods_of({"Sheet": [["Ann", "left"]]}),
-    "a.odp": odp_of([("Ann", "left", "")]),
     "a.epub": epub_of(["Ann left."]),
-    "a.msg": msg_of("Ann left.", subject="Ann", sender="Ann", sender_address="ann@example.org", to="Bob"),
     "a.zip": zip_of({"a.txt": b"Ann left."}),
     "a.tar.gz": tar_of({"a.txt": b"Ann left." * 99}, "gz"),
     "a.txt.xz": lzma.compress(b"Ann left."),
     "a.parquet": b"PAR1" + bytes(40) + b"PAR1",
 }
 # Kinds of text, with bytes that are none.
-BINARY = (
-    "txt",
-    "md",
-    "html",
-    "csv",
-    "tsv",
-    "json",
-    "jsonl",
-    "ics",
-    "vcf",
-    "eml",
-    "mbox",
-    "rtf",
-    "yaml",
-    "log",
-)
+BINARY = ("txt", "md", "html", "csv", "json", "jsonl", "ics", "vcf", "eml", "mbox", "rtf", "yaml")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 from attar import Client, Subset
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.server.app import make_app
 from attar.server.settings import Settings
 
@@ -20,11 +19,6 @@ TEXTS = {
     "tea": "Tea is made from the leaves of Camellia sinensis. It was first drunk in China.",
 }
 QUESTION = "Where was tea first drunk?"
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    return Reader.load()
 
 
 @pytest.fixture
