@@ -64,13 +64,6 @@ def test_guessed_tokens_are_taken_back(model, monkeypatch):
     assert any(taken)
 
 
-@torch.no_grad()
-def test_beams_read_one_memory(model):
-    memories, prompt = model.read(tokens(2, 20)), tokens(2, 3)
-    options = {"memories": memories, "max_new_tokens": 4, "num_beams": 3}
-    assert model.generate(prompt, past_key_values=model.new_cache(), **options).shape == (2, 7)
-
-
 @pytest.mark.slow
 def test_the_values_of_stored_documents_are_found(run_example, share):
     printed = run_example("transformers_memory.py", "--steps", 120)

@@ -1,8 +1,6 @@
 """A memory: what it takes, what a lookup returns, its int8 numbers, equality."""
 
 import pickle
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -99,9 +97,3 @@ class TestValue:
         assert memory != memory_of(TEXT, form=form, seed=1)
         assert memory != replace(memory, tokens=9)
         assert memory != 0
-
-    @pytest.mark.slow
-    def test_a_memory_needs_no_torch(self):
-        code = "from tests.memory.made import memory_of; from attar import Memory; m = memory_of('Ann ran.')"
-        code += "; Memory.from_bytes((m + m).to_bytes()); import sys; assert 'torch' not in sys.modules"
-        subprocess.run([sys.executable, "-c", code], check=True)

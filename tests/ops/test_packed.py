@@ -156,18 +156,14 @@ class TestInvalidArguments:
         ("packed", "query", "kind", "says"),
         [
             (np.zeros(4, np.float32), query, ShapeError, r"packed: expected \[3\].* k = 2, got \[4\]"),
-            (np.zeros((1, 3), np.float32), query, ShapeError, r"got \[1, 3\]"),
             (packed, np.zeros((2, 2), np.float32), ShapeError, r"packed: expected \[D, 3\]"),
             (packed, np.zeros((1, 2, 2), np.float32), ShapeError, r"queries: expected \[k\] or \[m, k\]"),
-            (packed, np.zeros(0, np.float32), ShapeError, r"queries: expected \[k\]"),
             (packed, query.astype(np.float64), DtypeError, "expected float64 as the others, got float32"),
             (packed.astype(np.float16), query, DtypeError, "packed: expected float32 .* got float16"),
-            (packed.astype(">f4"), query, DtypeError, "got >f4"),
             (packed, [0.0, 0.0], DtypeError, "queries: expected a numpy array.* got list"),
             (np.zeros(6, np.float32)[::2], query, ShapeError, "packed: expected numbers without gaps"),
             (packed, np.zeros(4, np.float32)[::2], ShapeError, "queries: expected numbers without gaps"),
             (np.frombuffer(bytes(13), np.float32, 3, 1), query, ShapeError, "expected numbers without gaps"),
-            (torch.zeros(3, dtype=torch.bfloat16), query, DtypeError, "got torch.bfloat16"),
             (torch.zeros(3, requires_grad=True), query, DtypeError, r"call \.detach\(\)"),
             (torch.zeros(3, device="meta"), query, DeviceError, "expected a tensor on the CPU, got meta"),
         ],
@@ -182,10 +178,8 @@ class TestInvalidArguments:
             (np.zeros((2, 3), np.float32), [0], "documents: expected one for each of 2 queries, got 1"),
             (np.zeros((3, 3), np.float32), None, "packed: expected one for each of 2 queries, got 3"),
             (np.zeros((2, 3), np.float32), [0, 2], "documents: expected numbers from 0 to 1, got 2"),
-            (np.zeros((2, 3), np.float32), [-1, 0], "got -1"),
             (np.zeros((2, 3), np.float32), [[0, 1]], r"documents: expected \[m\]"),
             (np.zeros((2, 3), np.float32), [0.0, 1.0], "documents: expected whole numbers, got float64"),
-            (np.zeros((2, 4), np.float32), None, r"expected \[D, 3\]"),
         ],
     )
     def test_are_refused_by_many_lookups(self, packed, documents, says):
@@ -203,7 +197,6 @@ class TestInvalidArguments:
                 "read-only memory; update a copy",
             ),
             (packed, np.zeros((1, 1, 2), np.float32), 1.0, ShapeError, r"f: expected \[k\] or \[r, k\]"),
-            (packed, np.zeros((2, 3), np.float32), 1.0, ShapeError, r"packed: expected \[6\]"),
             (
                 packed,
                 np.zeros((2, 2), np.float32),

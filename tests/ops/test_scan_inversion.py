@@ -11,33 +11,6 @@ from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
 
 
-def unstep(C, f, alpha, beta):
-    """The step undone: (C − β f fᵀ) / α."""
-    return (C - beta[:, None, None] * f[:, :, None] * f[:, None, :]) / alpha[:, None, None]
-
-
-def printed_unstep(C, f, alpha, beta):
-    """Section 4 as it is printed: (C − α f fᵀ) / β."""
-    return (C - alpha[:, None, None] * f[:, :, None] * f[:, None, :]) / beta[:, None, None]
-
-
-def one_step(dtype=torch.float64):
-    C, f = torch.randn(2, 4, 4, dtype=dtype), torch.randn(2, 4, dtype=dtype)
-    return C, f, torch.tensor([0.9, 0.5], dtype=dtype), torch.tensor([0.3, 0.8], dtype=dtype)
-
-
-def test_the_corrected_formula_gives_the_memory_back():
-    C, f, alpha, beta = one_step()
-    after = reference.step(C, f, alpha, beta)
-    torch.testing.assert_close(unstep(after, f, alpha, beta), C)
-
-
-def test_the_printed_formula_gives_another_matrix():
-    C, f, alpha, beta = one_step()
-    wrong = printed_unstep(reference.step(C, f, alpha, beta), f, alpha, beta)
-    assert ((wrong - C).flatten(1).norm(dim=1) / C.flatten(1).norm(dim=1) > 0.1).all()
-
-
 def test_undoing_a_segment_equals_undoing_its_steps():
     C, f = torch.randn(2, 3, 3).double(), torch.randn(2, 7, 3).double()
     gates = 0.5 + 0.5 * torch.rand(2, 7, 2).double()

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from attar.errors import OptionError
 from attar.paper.options import RECALL_MECHANISMS, RecallOptions
 from attar.paper.recall import (
     PARTS,
@@ -83,19 +82,3 @@ def test_the_report_has_a_row_per_network_and_a_figure(tmp_path: Path) -> None:
     assert [cell.strip() for cell in table.splitlines()[2].split("|")[1:4]] == ["keyed", "8", "256"]
     assert "±" not in table  # one seed
     assert "merged from 64" in merged
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"task": "magic"}, "task: expected pairs or rare"),
-        ({"mechanisms": "linear,magic"}, "mechanisms: expected none or .*, got 'magic'"),
-        ({"sizes": "32,"}, "sizes: expected whole numbers above 0"),
-        ({"lengths": "2000"}, "lengths: expected numbers from 2 to 512, got 2000"),
-        ({"task": "rare", "lengths": "16"}, "lengths: expected numbers from 17"),
-    ],
-    ids=str,
-)
-def test_a_mistake_is_one_line(given: dict[str, str], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        RecallOptions(**given)

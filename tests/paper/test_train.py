@@ -168,19 +168,3 @@ class TestSavedNetwork:
             load_network(folder)
         assert str(folder) in str(refused.value)
         assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
-        ({"grad_clip": float("nan")}, "grad_clip: expected a finite number, got nan"),
-        ({"lr": 0.0}, "lr: expected a number above 0, got 0.0"),
-        ({"mechanism": "no"}, "mechanism: expected none or .*, got 'no'"),
-        ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
-)
-def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        TrainingOptions(**{"data": "set", "out": "network"} | given)

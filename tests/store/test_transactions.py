@@ -9,10 +9,10 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.errors import OptionError, ReaderMismatchError, UnknownDocumentError
 from attar.store.records import Record
 from attar.store.store import Store
-from tests.store.made import READER, flip, make_memory, memory_in, put
+from tests.store.made import READER, flip, make_memory, put
 
 SMALL_MAP = 2**18
 
@@ -95,24 +95,6 @@ def test_the_map_grows_between_snapshots_of_other_threads(folder):
             thread.join()
         assert store.stats().map_bytes > SMALL_MAP
     assert faults == []
-
-
-def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder):
-    with Store.open(folder, map_size=SMALL_MAP) as store:
-        put(store, "a", make_memory(1))
-
-        def outgrow() -> None:
-            with store.transaction() as changes:
-                for number in range(60):
-                    put(changes, str(number), make_memory(number, 60))
-
-        with store.snapshot() as snapshot:
-            with pytest.raises(StoreError, match="this thread has a snapshot or transaction open"):
-                outgrow()
-            assert memory_in(snapshot, "a") == make_memory(1)
-        assert len(store) == 1
-        put(store, "b", make_memory(2))
-        assert list(store.check()) == []
 
 
 NAMES = st.one_of(

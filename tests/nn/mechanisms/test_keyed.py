@@ -117,10 +117,6 @@ def test_invalid_arguments_are_refused():
         module.extend(memories, hidden, values=values[:, :, :2])
     with pytest.raises(ShapeError, match=r"merge: expected memories of one size, \[4, 3\], got \[4, 2\]"):
         memories + module.encode(hidden, values=values[:, :, :2])
-    with pytest.raises(ShapeError, match="queries: expected"):
-        module.lookup(memories, torch.zeros(2, 1, 3))
-    with pytest.raises(OptionError, match="scale: expected None, 'sqrt' or 'mean', got 'cube'"):
-        attention("keyed", 3, scale="cube")
     with pytest.raises(
         OptionError,
         match="option of 'keyed': expected one of heads, gate_bias, scale, features, ridge, device, dtype, got span",

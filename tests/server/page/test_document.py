@@ -62,24 +62,6 @@ def test_names_may_contain_any_characters(server, open_page, name):
     expect(page.locator("#document-heading")).to_have_text(name)
 
 
-def test_headings_and_tables_are_shown_as_such_and_a_phrase_in_them_is_marked(server, open_page):
-    text = (
-        "Price list\n\nValid from 1 March.\n\nItem\tPrice\nRope\t12 euros\nAnchor\t90 euros\n\n"
-        "Total due: 412.50 euros\nInvoice date: 3 May 2026"
-    )
-    server.put("prices", text)
-    at = text.index("90 euros")
-    page = open_page(server, f"/#document?name=prices&start={at}&end={at + 8}")
-    body = page.locator("#document-text")
-    expect(body.locator("h3")).to_have_text("Price list")
-    expect(body.locator("p")).to_have_text("Valid from 1 March.")
-    expect(body.locator("th")).to_have_text(["Item", "Price", "Total due", "Invoice date"])
-    expect(body.locator("td")).to_have_text(
-        ["Rope", "12 euros", "Anchor", "90 euros", "412.50 euros", "3 May 2026"]
-    )
-    expect(body.locator("mark")).to_have_text("90 euros")
-
-
 def test_the_rows_of_a_table_are_shown_as_one_and_a_phrase_in_them_is_marked(server, open_page):
     text = (
         "Prices\n\nThe price of Rope, 5 m is 12.50. The length of Rope, 5 m is 5.\n\n"

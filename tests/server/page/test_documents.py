@@ -1,6 +1,5 @@
 """The view Documents: the list and its search, files, pasted texts, appending, and deletions that can be undone."""
 
-import json
 import re
 import time
 from typing import Any
@@ -221,16 +220,3 @@ def test_adding_a_document_that_is_being_deleted_cancels_the_deletion(three, sea
     expect(three.locator(".notice")).to_have_count(0)
     expect(names(three)).to_have_text(["autumn", "spring", "winter"])
     assert "spring" in seasons_server.names()
-
-
-def test_a_refused_deletion_restores_the_document(three):
-    problem = {"title": "Not allowed", "status": 403, "detail": "library: expected one for writing"}
-    refuse = {"status": 403, "content_type": "application/problem+json", "body": json.dumps(problem)}
-    three.route(
-        "**/v1/documents/spring",
-        lambda route: route.fulfill(**refuse) if route.request.method == "DELETE" else route.continue_(),
-    )
-    three.get_by_role("button", name="Delete spring").click()
-    three.get_by_role("button", name="Delete now").click()
-    expect(three.locator("#library-problem")).to_contain_text("You may ask here, but not change the library.")
-    expect(names(three)).to_have_text(["autumn", "spring", "winter"])

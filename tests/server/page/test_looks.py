@@ -116,19 +116,6 @@ def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
     assert page.evaluate(NAMELESS) == []
 
 
-def test_arrow_keys_move_between_the_tabs(page):
-    tabs = {name: page.get_by_role("tab", name=name) for name in ("Ask", "Documents")}
-    tabs["Ask"].focus()
-    for key, name in (("ArrowRight", "Documents"), ("ArrowRight", "Ask"), ("End", "Documents")):
-        page.keyboard.press(key)
-        expect(tabs[name]).to_be_focused()
-        expect(tabs[name]).to_have_attribute("aria-selected", "true")
-        expect(page.get_by_role("tabpanel", name=name)).to_be_visible()
-    expect(page.get_by_role("tabpanel")).to_have_count(1)
-    expect(tabs["Ask"]).to_have_attribute("tabindex", "-1")
-    expect(page).to_have_title("Documents · Attar")
-
-
 def test_asking_and_opening_work_with_the_keyboard(demo_server, open_page):
     page = open_page(demo_server)
     expect(page.locator("#examples")).to_be_visible()
