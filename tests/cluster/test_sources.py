@@ -3,7 +3,7 @@
 import fsspec
 import pytest
 
-from attar.cluster.sources import find_sources, from_table, read_documents, to_table
+from attar.cluster.sources import find_sources, read_documents
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft
 
@@ -48,13 +48,3 @@ def test_a_url_of_one_file(bucket):
 def test_a_url_that_cannot_be_read_is_one_line(url, message):
     with pytest.raises(FormatError, match=f"{url}.*{message}"):
         find_sources([url])
-
-
-def test_documents_and_errors_pass_through_a_block():
-    documents = [
-        Draft.of("a", "Ann left 🙂."),
-        FormatError.expected("b.pdf", "a PDF file", "none", "leave it out"),
-    ]
-    draft, fault = from_table(to_table(documents))
-    assert draft == documents[0]
-    assert (type(fault), str(fault)) == (FormatError, str(documents[1]))

@@ -49,6 +49,12 @@ def test_sizes_of_memories_are_the_same_on_all_pages(pattern, size):
     assert stated == {page: {size} for page in stated}
 
 
+def test_the_caption_of_budgets_is_what_the_table_says():
+    exact = dict(re.findall(r"^\| phrases \| ([\d,]+|none) \|.*\| (\.\d+) \| \.\d+ \|$", RESULTS, re.M))
+    assert "4,000 bytes per paragraph cost under one point" in README
+    assert 0 <= float(exact["none"]) - float(exact["4,000"]) < 0.01
+
+
 @pytest.mark.slow
 def test_the_shipped_reader_is_as_often_right_on_everyday_documents_as_the_results_say(monkeypatch, capsys):
     command = ["attar", "evaluate-questions", str(ROOT / "benchmarks/questions/everyday.json"), "--json"]

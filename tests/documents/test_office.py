@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from datetime import date, datetime
+from datetime import date
 
 import pytest
 
@@ -60,11 +60,6 @@ def test_sheets_and_rows_are_places(one):
     ]
     assert place_of(document, "Bob Ray") == "Staff, row 3"
     assert place_of(document, "Hall") == "Rooms, row 2"
-
-
-def test_a_time_of_day_is_read(one):
-    document = one("a.xlsx", xlsx_of({"A": [["what", "when"], ["Rehearsal", datetime(2026, 2, 2, 19, 30)]]}))
-    assert document.text == "The when of Rehearsal is 2 February 2026, 19:30."
 
 
 @pytest.mark.parametrize(

@@ -71,14 +71,3 @@ def test_a_merged_document_names_document_and_page(filled):
         ("Ann Lee lives in Bath", "note"),
         ("Dan Fox sails to Dover", "more.pdf, page 1"),
     ]
-
-
-def test_places_need_no_kept_text(folder, shipped, tmp_path):
-    (tmp_path / "rent.pdf").write_bytes(pdf_of(PAGES))
-    with Library(folder, shipped, keep_text=False) as library:
-        library.add_many(read_files(find_files([tmp_path / "rent.pdf"]).files))
-        library.append("rent.pdf", "Liv Berg sings alto.")
-        answers = library.ask("rent.pdf", "Who owns a boat?", top=None)
-        assert next(each.place for each in answers if "Eve Moss" in each.text) == "page 3"
-        answers = library.ask("rent.pdf", "Who sings alto?", top=None)
-        assert next(each.place for each in answers if "Liv Berg" in each.text) is None

@@ -134,15 +134,6 @@ def test_an_appended_document_has_the_signature_of_the_whole(library, folder, re
     assert (bits[0] == bits[1]).mean() > 0.99
 
 
-def test_merged_documents_have_the_sums_of_their_parts(folder, reader):
-    with Library(folder, reader, keep_text=False) as library:
-        library.add_many(TEXTS.items())
-        library.merge("both", ["tea", "rome"])
-        tea, rome, both = (record(library, name).sums() for name in ("tea", "rome", "both"))
-        np.testing.assert_allclose(both.triangle, tea.triangle + rome.triangle, rtol=1e-6)
-        assert set(found(library, TEXTS["tea"])) == {"both", *TEXTS}
-
-
 def test_missing_signatures_are_made_from_texts_and_kept(library):
     expected = record(library, "tea")
     without_signature(library, *TEXTS)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from attar.errors import FormatError
 from attar.results import Answer
 from attar.training.data import Passage, PassageQuestion
 from attar.training.evaluation import evaluate_reader, group_documents
@@ -89,9 +88,3 @@ def test_a_reader_is_asked_its_own_questions_and_those_of_other_articles() -> No
         sum(len(d.text) for d in group_documents(passages(), None)) / 3
     )
     assert row.alone is not None
-
-
-def test_a_set_without_known_answers_is_refused() -> None:
-    unknown = [Passage("It rained.", "a", (PassageQuestion("Why?", labelled=False),))]
-    with pytest.raises(FormatError, match="no questions whose answers are known"):
-        group_documents(unknown, 1)

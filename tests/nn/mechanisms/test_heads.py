@@ -49,13 +49,6 @@ class TestEveryHead:
         hidden, queries = torch.randn(3, 9, SIZE).double(), torch.randn(3, 2, SIZE).double()
         torch.testing.assert_close(module(hidden, queries), expected_of(module, hidden, queries))
 
-    def test_extending_equals_encoding_at_once(self, name):
-        module, hidden = trained(name), torch.randn(2, 9, SIZE).double()
-        whole = module.encode(hidden)
-        extended = module.extend(module.encode(hidden[:, :4]), hidden[:, 4:])
-        assert whole.state.shape == ((2, 9, SIZE) if name == "softmax" else (2, HEADS, PART, PART))
-        torch.testing.assert_close(extended.state, whole.state)
-
 
 @pytest.mark.parametrize("ridge", [False, True])
 def test_keyed_divides_keys_and_values(ridge):
