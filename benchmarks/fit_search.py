@@ -1,10 +1,10 @@
 """Fit the statistics of search that ship with the default reader, `attar/reader/readers/answers/search.bin`.
 
-python -m benchmarks.fit_search wiki.jsonl.xz --map map.npz --out attar/reader/readers/answers/search.bin
+python -m benchmarks.fit_search wiki.jsonl.xz --out attar/reader/readers/answers/search.bin
 
-`map.npz` is what `python -m benchmarks.train_search` writes. Frequencies of word pieces are those of all paragraphs,
-the covariance that of every 40th document. Lines whose number modulo 20 is 0 or 1 are held out, as everywhere in this
-project.
+The map of states is the one that the reader has (`LOG.md` says how it was learned). Frequencies of word pieces are
+those of all paragraphs, the covariance that of every 40th document. Lines whose number modulo 20 is 0 or 1 are held
+out, as everywhere in this project.
 """
 
 import json
@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
-from attar.search.statistics import StateMap, Statistics
+from attar.search.statistics import StateMap, Statistics, default_statistics
 from benchmarks.command import run_command
 from benchmarks.retrieval.encoders import ReaderEncoder, load_encoder
 
@@ -27,12 +26,6 @@ def read_training_lines(path: Path) -> Iterator[str]:
         for number, line in enumerate(lines):
             if number % 20 >= 2:
                 yield json.loads(line)["text"]
-
-
-def load_map(path: Path) -> StateMap:
-    """The map that `benchmarks.train_search` wrote."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return StateMap(arrays["linear"], arrays["hidden"], arrays["out"])
 
 
 def fit(encoder: ReaderEncoder, texts: Iterator[str], every: int, learned: StateMap | None) -> Statistics:
@@ -53,12 +46,13 @@ def main(
     texts: Annotated[Path, typer.Argument(help="JSON lines with `text`, compressed by xz.")],
     out: Annotated[Path, typer.Option(help="File to write.")],
     reader: Annotated[Path | None, typer.Option(help="A reader's folder.")] = None,
-    map: Annotated[Path | None, typer.Option(help="A map of states, .npz.")] = None,
     every: Annotated[int, typer.Option(min=1, help="Documents per one whose states count.")] = 40,
 ) -> None:
     """Fit statistics to texts and write them to a file."""
     encoder = load_encoder(reader)
-    statistics = fit(encoder, read_training_lines(texts), every, None if map is None else load_map(map))
+    before = default_statistics(encoder.fingerprint, reader)
+    learned = None if before is None else before.map
+    statistics = fit(encoder, read_training_lines(texts), every, learned)
     out.write_bytes(statistics.data)
     print(f"{statistics.documents:,} paragraphs, {statistics.tokens:,} tokens: {out.stat().st_size:,} bytes")
 

@@ -1,9 +1,9 @@
 """`python -m benchmarks.folder`: questions about a firm's folder, and about forms, asked as a person would.
 
-The folder (`firm_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms
-(`form_files.py`) are asked one by one, as plain text, DOCX and PDF. Both were written before the work that they
-measure. The first results have been looked at question by question, and rules mended (`LOG.md`). `--set 2` and
-`--set 3` are other folders and other forms (`folder_files.py`), each written before it was measured.
+The folder (`folder_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms are
+asked one by one, as plain text, DOCX and PDF. Both were written before the work that they measure. The first results
+have been looked at question by question, and rules mended (`LOG.md`). `--set 2` and `--set 3` are other folders and
+other forms, each written before it was measured.
 """
 
 import json
@@ -27,9 +27,7 @@ from attar.library.library import Library
 from attar.results import Answer, Certainty
 from attar.training.metrics import CertaintyScore, by_certainty, certainty_line, normalized
 from benchmarks.command import Json, ReaderFolder, run_command
-from benchmarks.firm_files import make_firm
-from benchmarks.folder_files import make_folder
-from benchmarks.form_files import make_forms, make_forms_of
+from benchmarks.folder_files import forms_of, made_up_novel, make_folder
 
 QUESTIONS = Path(__file__).parent / "questions"
 # Words without digits that a right answer may have around a correct one, such as "before" or "pounds per month".
@@ -198,26 +196,21 @@ def main(
 ) -> None:
     """Ask the questions about a folder and about forms, and print how many are answered right."""
     torch.set_num_threads(1)
-    if which == 1:
-        text = novel.read_text() if novel else None
-        name, make, forms = "firm", partial(make_firm, novel_text=text), make_forms()
-        folder_questions, form_questions = QUESTIONS / "firm.json", QUESTIONS / "forms.json"
-    else:
-        name, place = {2: "theatre", 3: "landlord"}[which], QUESTIONS / f"folder-{which}"
-        make, forms = partial(make_folder, source=place / "files"), make_forms_of(place / "forms")
-        folder_questions, form_questions = place / "questions.json", place / "forms.json"
+    name, place = {1: "firm", 2: "theatre", 3: "landlord"}[which], QUESTIONS / f"folder-{which}"
+    story = (novel.read_text() if novel else made_up_novel()) if which == 1 else None
+    make = partial(make_folder, source=place / "files", novel=story)
     rows: dict[str, dict[str, float]] = {}
     asked: list[Judged] = []
     if only != "forms":
-        questions = msgspec.json.decode(folder_questions.read_bytes(), type=list[Question])
+        questions = msgspec.json.decode((place / "questions.json").read_bytes(), type=list[Question])
         judged = ask_folder(reader, make, questions)
         rows[name] = summary(judged)
         asked += judged
         if verbose:
             show_rows(judged)
     if only != "firm":
-        questions = msgspec.json.decode(form_questions.read_bytes(), type=list[Question])
-        for kind, judged in ask_forms(reader, forms, questions).items():
+        questions = msgspec.json.decode((place / "forms.json").read_bytes(), type=list[Question])
+        for kind, judged in ask_forms(reader, forms_of(place / "forms"), questions).items():
             rows[f"forms, {kind}"] = summary(judged)
             asked += judged
             if verbose:

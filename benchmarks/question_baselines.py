@@ -2,7 +2,7 @@
 
     python -m benchmarks.question_baselines squad2-dev.json.xz --base all-MiniLM-L6-v2 --teacher reader/run
 
-The most frequent capitalised phrase, word overlap with sentences, and BM25 over sentences.
+Word overlap with sentences, and BM25 over sentences.
 """
 
 import math
@@ -63,11 +63,6 @@ def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if word not in _COMMON]
 
 
-@lru_cache(maxsize=64)
-def _phrase_counts(text: str) -> tuple[tuple[str, int], ...]:
-    return tuple(Counter(_phrases(text)).most_common())
-
-
 def _phrases(text: str) -> list[str]:
     """Capitalised phrases and numbers; common words at their start are left out.
 
@@ -82,18 +77,6 @@ def _phrases(text: str) -> list[str]:
         if words:
             found.append(" ".join(words))
     return found
-
-
-def counting(text: str, question: str) -> Given:
-    """The most frequent capitalised phrase that the question does not mention.
-
-    >>> counting("Ann met Bob. Ann left. Bob met Ann.", "Whom did Ann meet?").text
-    'Bob'
-    """
-    asked = question.lower()
-    best = next((phrase for phrase, _ in _phrase_counts(text) if phrase.lower() not in asked), "")
-    quote = next((sentence for sentence, _ in _sentences(text) if best and best in sentence), "")
-    return Given(best, quote)
 
 
 def overlap(text: str, question: str) -> Given:
@@ -141,7 +124,6 @@ def _from_sentence(text: str, question: str, scores: Sequence[float]) -> Given:
 
 
 BASELINES: dict[str, Baseline] = {
-    "most frequent capitalised phrase": counting,
     "word overlap: a phrase of the best sentence": overlap,
     "BM25: a phrase of the best sentence": bm25,
 }

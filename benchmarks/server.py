@@ -59,14 +59,15 @@ def serving(folder: Path, reader: Path | None, *options: str) -> Iterator[Server
     command += ["--log-level", "error", *options, *([] if reader is None else ["--reader", str(reader)])]
     process = subprocess.Popen(command)
     try:
-        _wait_until_ready(process, port)
+        wait_until_ready(process, port)
         yield ServerProcess(port, process.pid)
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:
+def wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:
+    """Wait until a server answers; raises if it does not start."""
     end = time.monotonic() + STARTUP_SECONDS
     while time.monotonic() < end and process.poll() is None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

@@ -2,25 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-FIRST_NAMES = _words(
-    "Marin Elias Jonah Katrin Torben Belinda Renata Silas Davina Alaric Corin Odette Fabian Gisela Hollis "
-    "Isolde Jorin Leona Magnus Nadia Orson Petra Quentin Rosalind Stefan Thora Ulric Verena Wilma Yannick"
-)
-SURNAME_STARTS = _words("Ash Bram Cald Dun Fair Gold Hart Kel Lang Mor Nor Pem Rook Stan Thorn Wex Whit Brad")
-SURNAME_ENDINGS = _words("by croft dale field man sen son well wick worth")
-TOWN_STARTS = _words("Oak Lin Kes Brae Mill Sand Pine Clay Elm Fox Glen Heath Iron Lark")
-TOWN_ENDINGS = _words("bury haven mouth stead mere ville port bridge")
-COMPANIES = _words("Veltra Kordex Solvane Mirano Tandrel Quivera Bexon Lumora Parvex Zentra")
-COMPANY_KINDS = _words("Motors Mills Foods Works Lines Labs")
 
 
 class _Relation(NamedTuple):
@@ -28,109 +14,31 @@ class _Relation(NamedTuple):
 
     subject: str
     object: str
-    statements: tuple[str, ...]
+    statements: list[str]
 
 
+def _read_parts() -> Iterator[tuple[str, list[str]]]:
+    """The parts of `stories.txt`: each has a title and lines."""
+    text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+    for part in text.split("\n\n")[1:]:
+        title, *lines = part.splitlines()
+        yield title, lines
+
+
+_PARTS = dict(_read_parts())
+FILLERS = _PARTS["fillers"]
+# The title of a relation has the kinds of its names: "person, works for, company".
 RELATIONS = {
-    "married": _Relation(
-        "person",
-        "person",
-        (
-            "{a} and {b} were wed in a small chapel on the hill.",
-            "After ten years of friendship {a} said yes to {b} before a cheering crowd.",
-            "The wedding of {a} and {b} drew guests from far away.",
-        ),
-    ),
-    "works for": _Relation(
-        "person",
-        "company",
-        (
-            "Every morning {a} takes the early bus to the office of {b}.",
-            "{a} has a desk and a good salary at {b}.",
-            "For years {a} has kept the books at {b}.",
-        ),
-    ),
-    "lives in": _Relation(
-        "person",
-        "town",
-        (
-            "{a} rents a blue house near the market of {b}.",
-            "The neighbours in {b} know {a} as a quiet tenant.",
-            "{a} has kept a flat with a garden in {b} since spring.",
-        ),
-    ),
-    "bought": _Relation(
-        "company",
-        "company",
-        (
-            "{a} paid a large sum and took over {b} on the last day of the year.",
-            "The shares of {b} now belong to {a} after a long deal.",
-            "In a surprise deal {b} was swallowed by {a} for cash.",
-        ),
-    ),
-    "founded": _Relation(
-        "person",
-        "company",
-        (
-            "{a} started {b} in a garage with two friends and a loan.",
-            "It was {a} who set up {b} with borrowed money.",
-            "{b} began as a dream of {a} on a kitchen table.",
-        ),
-    ),
-    "visited": _Relation(
-        "person",
-        "town",
-        (
-            "Last week {a} spent three days as a guest in {b}.",
-            "{a} took the train to {b} for a short holiday.",
-            "Tourists in {b} were glad to see {a} among them.",
-        ),
-    ),
-    "taught": _Relation(
-        "person",
-        "person",
-        (
-            "{a} gave {b} lessons in the evening without pay.",
-            "As a pupil {b} learned everything from {a} at the village school.",
-            "{a} showed {b} how to play the violin years ago.",
-        ),
-    ),
-    "sued": _Relation(
-        "company",
-        "person",
-        (
-            "Lawyers of {a} dragged {b} before a judge over a broken promise.",
-            "A court must now decide what {b} owes {a} in damages.",
-            "{a} filed a complaint against {b} about stolen plans.",
-        ),
-    ),
+    relation: _Relation(subject, object, lines)
+    for (subject, relation, object), lines in (
+        (title.split(", "), lines) for title, lines in _PARTS.items() if ", " in title
+    )
 }
-OPENINGS = (
-    "It was a busy week for the local paper.",
-    "There is much news from the valley today.",
-    "Our reporter has spoken with many people this week.",
-    "Some stories of this autumn are worth telling.",
-)
-REMARKS = (
-    "{a} would not say more about it.",
-    "Friends say that {a} is happy with how things went.",
-    "When asked by our reporter {a} only smiled.",
-    "Nobody was more surprised than {a} by the news.",
-    "A letter from {a} reached this paper a day later.",
-)
-FILLERS = (
-    "The weather stayed cold and dry.",
-    "Prices at the market rose a little.",
-    "The old bridge will be closed for repairs.",
-    "Many readers wrote to ask for more.",
-    "The harvest was better than last year.",
-    "Nothing else was heard for some days.",
-)
-CLOSINGS = (
-    "More will follow in the next issue.",
-    "That is all for this week.",
-    "We shall write again when we know more.",
-)
+
+
+@cache
+def _words(title: str) -> list[str]:
+    return " ".join(_PARTS[title]).split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +63,12 @@ def _distinct(
 
 def _invent_facts(rng: Random) -> list[Fact]:
     """Facts about a few people, towns and companies; a name has at most one place in each relation."""
-    first, last = rng.sample(FIRST_NAMES, 6), _distinct(rng, SURNAME_STARTS, SURNAME_ENDINGS, 6)
+    first = rng.sample(_words("first names"), 6)
+    last = _distinct(rng, _words("surname starts"), _words("surname endings"), 6)
     cast = {
         "person": [f"{a} {b}" for a, b in zip(first, last, strict=True)][: rng.randint(4, 6)],
-        "town": _distinct(rng, TOWN_STARTS, TOWN_ENDINGS, 4),
-        "company": _distinct(rng, COMPANIES, COMPANY_KINDS, 4, " "),
+        "town": _distinct(rng, _words("town starts"), _words("town endings"), 4),
+        "company": _distinct(rng, _words("companies"), _words("company kinds"), 4, " "),
     }
     facts: list[Fact] = []
     for relation in rng.sample(sorted(RELATIONS), rng.randint(4, len(RELATIONS))):
@@ -215,13 +124,13 @@ def tell_story(seed: int) -> Story:
         if kind == "person"
     }
     writer = _Writer(rng, people)
-    lines = [rng.choice(OPENINGS)]
+    lines = [rng.choice(_PARTS["openings"])]
     for fact in facts:
         lines.append(writer.write(RELATIONS[fact.relation].statements, fact.subject, fact.object))
         if rng.random() < 0.5:
             lines.append(
                 writer.write(
-                    REMARKS,
+                    _PARTS["remarks"],
                     rng.choice([name for name in writer.mentioned if name in people] or [fact.subject]),
                 )
             )
@@ -229,7 +138,7 @@ def tell_story(seed: int) -> Story:
             lines.append(rng.choice(FILLERS))
     while len(lines) < 7:
         lines.append(rng.choice(FILLERS))
-    lines.append(rng.choice(CLOSINGS))
+    lines.append(rng.choice(_PARTS["closings"]))
     return Story(" ".join(lines))
 
 

@@ -125,6 +125,12 @@ def tiny_reader_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def shipped() -> Reader:
+    """The reader that ships."""
+    return Reader.load()
+
+
+@pytest.fixture(scope="session")
 def tiny_reader(tiny_reader_folder: Path) -> Reader:
     """A phrase reader with random weights: for tests of what a reader is part of, not of its answers."""
     return Reader.load(tiny_reader_folder)

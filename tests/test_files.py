@@ -46,17 +46,6 @@ def test_created_folders_are_removed_after_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_created_folders_with_other_files_are_kept(tmp_path: Path) -> None:
-    def share_and_stop() -> None:
-        with AtomicFiles(tmp_path / "x" / "y"):
-            (tmp_path / "x" / "theirs").write_text("kept")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        share_and_stop()
-    assert [path.name for path in (tmp_path / "x").iterdir()] == ["theirs"]
-
-
 def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(AttarError, match=r"cannot write to .*: No space left on device"):
         write_and_stop(tmp_path, OSError(28, "No space left on device"))
@@ -124,10 +113,6 @@ def test_a_lock_is_taken_once_it_is_released(open_twice):
     timer.start()
     assert lock_file(second, fcntl.LOCK_EX, time.monotonic() + 30)
     timer.join()
-
-
-def test_shared_locks_do_not_exclude_each_other(open_twice):
-    assert all(lock_file(file, fcntl.LOCK_SH, time.monotonic()) for file in open_twice)
 
 
 def test_a_writer_lock_excludes_other_openings_of_the_file(open_twice):

@@ -1,7 +1,6 @@
 """Target: bytes sent to a live server. Requests are real ones with parts changed, cut, doubled or in pieces."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -21,6 +20,7 @@ from attar.store.store import Store
 from benchmarks.document_files import zip_of
 from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
 from benchmarks.fuzz.target import Target
+from benchmarks.server import ServerProcess, free_port, wait_until_ready
 from benchmarks.tiny_reader import save_tiny_reader
 
 # Memory may grow while caches fill; a leak of a request's size would pass this within the hour.
@@ -150,28 +150,18 @@ class Server:
         reader = save_tiny_reader(folder / "reader")
         with Library(folder / "store", reader) as library:
             library.add("kept", "Then Ann met Bob. Bob left.")
-        command = [sys.executable, "-m", "attar", "serve", str(folder / "store"), "--reader", str(reader)]
-        limits = ["--port", "0", "--max-text", "300000", "--max-body", "300000", "--timeout", "240"]
-        self.log = (folder / "log").open("w+b")
-        self.process = subprocess.Popen([*command, *limits], stderr=self.log)
-        self.store = folder / "store"
-        self.port = self._port()
+        self.store, self.port = folder / "store", free_port()
+        command = [sys.executable, "-m", "attar", "serve", str(self.store), "--reader", str(reader)]
+        command += ["--port", str(self.port)]
+        limits = ["--max-text", "300000", "--max-body", "300000", "--timeout", "240"]
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen([*command, *limits], stderr=log)
+        wait_until_ready(self.process, self.port)
         for _ in range(20):  # caches fill
             for part in BODIES:
                 self.send([_plain(*part)], close=False, patience=20)
-        self.memory = self.bytes_used()
-
-    def _port(self) -> int:
-        while self.process.poll() is None:
-            found = re.search(rb" at http://127\.0\.0\.1:(\d+)", self._logged())
-            if found:
-                with suppress(OSError), socket.create_connection(("127.0.0.1", int(found[1])), 1):
-                    return int(found[1])
-        raise AssertionError(f"the server ended: {self._logged()[-500:]!r}")
-
-    def _logged(self) -> bytes:
-        with open(self.log.name, "rb") as file:
-            return file.read()
+        self.measured = ServerProcess(self.port, self.process.pid)
+        self.memory = self.measured.memory() or 0
 
     def send(self, parts: list[bytes], close: bool, patience: float = 0.3) -> bytes:
         """What comes back until the server closes, or says nothing for a while."""
@@ -186,11 +176,6 @@ class Server:
             while more := connection.recv(65536):
                 answer += more
         return answer
-
-    def bytes_used(self) -> int:
-        """The server's resident memory."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGESIZE")
 
     def check(self, answer: bytes) -> None:
         """Refuse an answer of 5xx, and a server that has ended or does not answer any more."""
@@ -215,10 +200,9 @@ class Server:
 
     def finish(self) -> None:
         """Stop it, and check its memory and its store."""
-        used, before = self.bytes_used(), self.memory
+        used, before = self.measured.memory() or 0, self.memory
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)
-        self.log.close()
         with Store.open(self.store, read_only=True) as store:
             faults = list(store.check())
         if faults:

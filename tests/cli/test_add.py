@@ -1,6 +1,5 @@
 """Text into a library: `attar add` and `attar append`."""
 
-import gzip
 import json
 import os
 import signal
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from attar.store.store import Store
-from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of, xlsx_of, zip_of
 from benchmarks.stories import tell_stories
 
 
@@ -100,73 +98,6 @@ def test_sync_keeps_documents_whose_folder_may_not_be_read(filled, listed, monke
     monkeypatch.setattr("attar.library.drafts.os.lstat", refuse)
     filled("add", "S", "stories", "--sync")
     assert "sub/story2" in listed()
-
-
-ONLY_BAD = """
-import sys
-sys.argv = ["attar", "add", "S", "bad"]
-from attar.cli.main import main
-try:
-    main()
-except SystemExit as end:
-    print(end.code, "torch" in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_only_bad_files_load_no_model_and_make_no_library(place):
-    Path("bad").mkdir()
-    Path("bad/a.txt").touch()
-    Path("bad/b.pdf").write_bytes(b"no")
-    ran = subprocess.run([sys.executable, "-c", ONLY_BAD], capture_output=True, text=True)
-    assert ran.stdout.splitlines() == ["2 False"]
-    assert len(ran.stderr.splitlines()) == 2
-    assert not Path("S").exists()
-
-
-def a_folder_of_forty(folder: Path) -> dict[str, str]:
-    """36 files of 12 kinds and 4 broken ones; the names of the broken ones, and their reasons."""
-    folder.mkdir()
-    makers = {
-        "txt": str.encode,
-        "md": lambda text: f"# Note\n\n*{text}*".encode(),
-        "html": lambda text: html_of(text, around=True),
-        "pdf": lambda text: pdf_of([text, text]),
-        "docx": docx_of,
-        "epub": lambda text: epub_of([text]),
-        "eml": eml_of,
-        "csv": lambda text: f"who,what\nAnn,{text}\nBob,{text}\n".encode(),
-        "xlsx": lambda text: xlsx_of({"Sheet": [["who", "what"], ["Ann", text]]}),
-        "json": lambda text: json.dumps({"note": text}).encode(),
-        "txt.gz": lambda text: gzip.compress(text.encode("utf-16")),
-        "zip": lambda text: zip_of({"inside.txt": text.encode("cp1252")}),
-    }
-    for number in range(3):
-        for kind, make in makers.items():
-            (folder / f"{number}.{kind}").write_bytes(
-                make(f"Tobias Finch paid {number} pounds for the café.")
-            )
-    broken = {
-        "empty.txt": (b"", "empty.txt is empty"),
-        "cut.pdf": (pdf_of(["Ann left."])[:300], "is not a PDF file, or is damaged"),
-        "locked.pdf": (pdf_of(["Ann left."], password="x"), "is encrypted"),
-        "no.docx": (b"PK\3\4no", "is not a DOCX file, or is damaged"),
-    }
-    for name, (data, _) in broken.items():
-        (folder / name).write_bytes(data)
-    return {name: reason for name, (_, reason) in broken.items()}
-
-
-def test_a_folder_of_forty_files_of_twelve_kinds_four_of_them_broken(place, attar, listed):
-    broken = a_folder_of_forty(place / "mixed")
-    code, lines, errors = attar("add", "S", "mixed")
-    assert (code, lines[-1]) == (2, "36 added, 4 not added")
-    assert len(listed()) == 36
-    assert len(errors) == 4
-    for line, (name, reason) in zip(errors, sorted(broken.items()), strict=True):
-        assert line.startswith(f"attar: mixed/{name} is ")
-        assert reason in line
-    assert attar("add", "S", "mixed", "--sync")[1][-1] == "36 unchanged, 4 not added"
 
 
 def test_append_adds_tokens(filled, texts):

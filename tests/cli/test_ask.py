@@ -61,13 +61,6 @@ def test_the_only_document_needs_no_name(place, attar):
     assert attar("ask", "S", "they left ___ .")[0] == 0
 
 
-@pytest.mark.parametrize("name", ["story0", "STORY0", "story2", "sub/s"])
-def test_the_beginning_of_a_name_is_enough(filled, name):
-    code, (line,), _ = filled("ask", "S", name, "Who left?", "--json")
-    assert code == 0
-    assert json.loads(line)["document"] == ("story0" if "0" in name else "sub/story2")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
@@ -126,12 +119,6 @@ def test_an_answer_shows_its_line_and_its_sentence(quoted):
     library, answer = quoted
     line = Quotes(library, "letters").answers([answer])
     assert line == "Bob  likely 97%  line 3  Ann met Bob, and Bob wrote to Bob's aunt in Bath."
-
-
-def test_a_phrase_over_two_lines_of_the_text_is_printed_on_one(quoted):
-    library, answer = quoted
-    answer = msgspec.structs.replace(answer, text="wrote to\nBob's aunt")
-    assert Quotes(library, "letters").answers([answer]).startswith("wrote to Bob's aunt  likely 97%")
 
 
 def test_on_a_terminal_the_phrase_is_marked_where_it_stands(quoted, monkeypatch):

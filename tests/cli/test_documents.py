@@ -80,25 +80,6 @@ def test_show_prints_tags_and_metadata_as_words_and_leaves_out_empty_ones(filled
     assert "metadata    author: Eve, year: 1815" in filled("show", "S", "note")[1]
 
 
-def test_remove_removes_several(filled, listed):
-    assert filled("remove", "S", "story0", "sub/story2")[1] == ["removed story0", "removed sub/story2"]
-    assert listed() == ["story1"]
-
-
-def test_list_gives_names_tokens_and_bytes(filled):
-    _, (line,), _ = filled("list", "S", "--json", "--limit", "2")
-    documents = json.loads(line)["documents"]
-    assert [document["name"] for document in documents] == ["story0", "story1"]
-    assert all(document["tokens"] > 0 and document["bytes"] > 0 for document in documents)
-    assert len(filled("list", "S", "--after", "story0")[1]) == 3
-
-
-def test_the_beginning_of_a_name_is_enough_to_show_and_append_to_a_document(filled):
-    assert filled("show", "S", "STORY1").lines[0].split() == ["name", "story1"]
-    _, (line,), _ = filled("append", "S", "sub", "stories/story0.txt", "--json")
-    assert json.loads(line)["name"] == "sub/story2"
-
-
 def test_the_shell_completes_names_of_documents(filled):
     environment = os.environ | {
         "_ATTAR_COMPLETE": "complete_bash",

@@ -6,7 +6,6 @@ import sys
 import pytest
 import typer.main
 
-import attar
 from attar.cli.main import make_app
 
 from .conftest import all_commands
@@ -15,12 +14,6 @@ from .conftest import all_commands
 def run(*arguments):
     command = [sys.executable, "-m", "attar", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_version():
-    ran = run("--version")
-    assert ran.stdout == f"attar {attar.__version__}\n"
-    assert ran.returncode == 0
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -57,12 +50,6 @@ def test_every_command_that_prints_results_takes_json():
 def test_a_mistake_in_the_arguments_is_one_line_that_names_the_help(arguments, line):
     ran = run(*arguments)
     assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (2, "", [line])
-
-
-def test_without_arguments_the_help_is_printed():
-    ran = run()
-    assert ran.returncode == 0
-    assert ran.stdout.startswith("Usage: attar ")
 
 
 @pytest.mark.parametrize(

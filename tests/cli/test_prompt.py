@@ -64,14 +64,6 @@ def test_help_list_all_and_quit_at_the_prompt(session):
     assert prompts[-1] == "all> "
 
 
-def test_names_and_commands_are_completed(filled, reader):
-    with Library("S", reader, read_only=True) as library:
-        prompt = Prompt(Asking(library, None, top=1))
-        assert list(prompt._complete(":doc ST")) == [":doc story0", ":doc story1"]
-        assert list(prompt._complete(":q")) == [":quit"]
-        assert list(prompt._complete("Who")) == []
-
-
 @pytest.mark.slow
 def test_a_terminal_gets_a_prompt_and_a_history(filled, reader):
     """In a real terminal; the second session finds the question of the first with the arrow key."""

@@ -38,19 +38,6 @@ def test_evaluation_prints_a_table(attar, squad, tiny_reader_folder) -> None:
     assert len(out) == 4
 
 
-@pytest.mark.slow
-def test_evaluation_prints_json(attar, squad) -> None:
-    code, (line,), _ = attar("evaluate-questions", squad, "--paragraphs", "all", "--json")
-    assert code == 0
-    printed = json.loads(line)
-    assert (printed["file"], printed["paragraphs"]) == ("squad.json", "all")
-    assert [row["name"] for row in printed["rows"]] == ["reader, look 0", "reader, look 1", "reader, look 3"]
-    for row in printed["rows"]:
-        assert row["questions"] == 4
-        assert row["document_bytes"] > 0
-        assert 0 <= row["calibration_error"] <= 1
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -43,18 +43,6 @@ def test_ask_without_a_name_asks_all_documents(run):
     assert (told["document"], told["questions"][0]["answers"][0]["document"]) == (None, "tea")
 
 
-def test_sentences_without_question_marks_are_questions(run):
-    asked = ("where was tea first drunk", "what is the capital of Italy")
-    code, lines, _ = run("ask", "library", *asked, "--top", "1", *READER)
-    assert code == 0
-    assert [lines[0], lines[1].split()[0], lines[3], lines[4].split()[0]] == [
-        asked[0],
-        "China",
-        asked[1],
-        "Rome",
-    ]
-
-
 def test_a_word_that_is_no_name_is_named_with_what_to_do(run):
     code, _, (error,) = run("ask", "library", "leaves", *READER)
     assert code == 2
@@ -72,17 +60,6 @@ def test_a_library_without_documents_says_so(run):
     code, _, errors = run("store", "refit", "library")
     assert code == 2
     assert "no document of the library has a text" in errors[0]
-
-
-def test_refit_prints_the_number_of_signatures(run):
-    code, lines, _ = run("store", "refit", "library")
-    assert (code, lines) == (0, ["made 2 signatures"])
-    assert run("store", "refit", "library", "--json")[1] == ['{"signatures": 2, "left_out": 0, "damaged": 0}']
-
-
-def test_the_shards_of_a_folder_are_refitted_together(run):
-    assert run("shard", "library", "--into", "2")[0] == 0
-    assert run("store", "refit", "library-2") == (0, ["made 2 signatures"], [])
 
 
 def test_refit_names_what_it_would_lose(run):
@@ -125,14 +102,6 @@ def test_some_documents_are_asked_searched_and_listed(run):
     assert run("add", "library", "tea.txt", "--tag", "x" * 10_000, *READER)[0] == 2
 
 
-def test_copies_are_one_answer_with_the_number_of_other_places(run, tmp_path):
-    (tmp_path / "copy.txt").write_text(TEXTS["tea"])
-    assert run("add", "library", "copy.txt", *READER)[0] == 0
-    _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--top", "1", *READER)
-    assert lines[0].startswith("China")
-    assert "line 1, and 1 more" in lines[0]
-
-
 def test_all_places_are_listed_by_answer(run):
     _, lines, _ = run("ask", "library", "Where was tea first drunk?", "--all", *READER)
     assert lines[0].split("  ")[0::2] == ["China", "1 place"]
@@ -141,8 +110,3 @@ def test_all_places_are_listed_by_answer(run):
     (row,) = json.loads(line)["questions"]
     assert (row["groups"][0]["text"], row["groups"][0]["count"]) == ("China", 1)
     assert row["groups"][0]["places"][0]["quote"] == "It was first drunk in China."
-
-
-def test_a_question_for_yes_or_no_prints_the_sentence_first(run):
-    _, lines, _ = run("ask", "library", "Is tea made from leaves?", *READER)
-    assert any(line.startswith("Tea is made from the leaves of Camellia sinensis.  ") for line in lines)

@@ -114,17 +114,6 @@ def test_a_library_is_split_and_joined_again(filled, listed):
     assert listed("one") == listed("S")
 
 
-def test_without_out_the_shards_are_next_to_the_library(filled, listed, monkeypatch):
-    assert filled("shard", "S", "--into", 2) == (0, ["3 documents in 2 shards: S-2"], [])
-    assert_one_line(filled("shard", "S", "--into", 2), "S-2 already exists; choose another --out")
-    assert filled("shard", "S-2/", "--into", 1)[0] == 0
-    assert listed("S-2-1") == listed("S")
-    monkeypatch.chdir("S")
-    folder = Path("..").resolve() / "S-3"
-    code, (line,), _ = filled("shard", ".", "--into", 3, "--json")
-    assert (code, json.loads(line)["folder"]) == (0, str(folder))
-
-
 @pytest.mark.parametrize(
     "words",
     [

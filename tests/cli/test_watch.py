@@ -1,51 +1,11 @@
 """`attar watch` as a process: it follows a folder and ends at a signal; mistakes are one line."""
 
-import os
 import signal
-import subprocess
-import sys
-import threading
-import time
 
 import pytest
 
 from attar.library.library import Library
-
-from .conftest import assert_one_line
-
-
-class Watching:
-    """A command that runs, and the lines that it has printed."""
-
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "attar", "watch", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
-        self.lines = []
-        self.thread = threading.Thread(target=lambda: self.lines.extend(self.process.stdout))
-        self.thread.start()
-
-    def wait_for(self, words, seconds=300):
-        """Wait until a line contains the words; a loaded machine may take minutes."""
-        deadline = time.monotonic() + seconds
-        while not any(words in line for line in list(self.lines)):
-            assert self.process.poll() is None, "".join(self.lines)
-            assert time.monotonic() < deadline, "".join(self.lines)
-            time.sleep(0.05)
-
-    def stop(self, number):
-        self.process.send_signal(number)
-        return self.end()
-
-    def end(self):
-        code = self.process.wait(300)
-        self.thread.join()
-        self.process.stdout.close()
-        return code
+from tests.running import Running
 
 
 @pytest.fixture
@@ -53,13 +13,12 @@ def watch(place, reader):
     started = []
 
     def start(*arguments):
-        started.append(Watching(*arguments, "--reader", reader))
+        started.append(Running("watch", *arguments, "--reader", reader))
         return started[-1]
 
     yield start
     for watching in started:
-        if watching.process.poll() is None:
-            watching.stop(signal.SIGKILL)
+        watching.stop(signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -96,8 +55,3 @@ def test_a_folder_that_vanishes_ends_it_with_one_line_and_the_documents_stay(pla
     )
     with Library("S", read_only=True) as library:
         assert len(library) == 3
-
-
-def test_without_watchfiles_it_says_what_to_install(place, attar, monkeypatch):
-    monkeypatch.setitem(sys.modules, "watchfiles", None)
-    assert_one_line(attar("watch", "S", "stories"), "needs watchfiles", "[watch]")

@@ -2,34 +2,21 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import tomllib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from benchmarks.document_files import pdf_of
+from tests.ops.test_packages import HIDING, modules_beside, required_names
 
 from .conftest import Cloze, Ran, all_commands, assert_one_line, run_attar
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 ROOT = Path(__file__).resolve().parents[2]
-# Python imports this before anything else: packages that are not required cannot be imported.
-SITE = """
-import sys
-from importlib.machinery import PathFinder
-
-class Finder(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        return None if name.partition(".")[0] in {absent!r} else PathFinder.find_spec(name, path, target)
-
-sys.meta_path = [Finder if finder is PathFinder else finder for finder in sys.meta_path]
-"""
 QUESTIONS = [
     *[{"question": "Where does Ann live?", "answers": [{"text": "Leeds", "answer_start": 13}]}] * 60,
     *[{"question": "Where does Bob live?", "answers": []}] * 20,
@@ -76,36 +63,16 @@ COMMANDS: dict[str, list[tuple[str, str | None]]] = {
 CASES = [(name, arguments, extra) for name, each in COMMANDS.items() for arguments, extra in each]
 
 
-def required() -> set[str]:
-    """The distributions that `pip install attar` brings, with those that they need."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    waiting, found = list(project["dependencies"]), set()
-    while waiting:
-        name = re.match(r"[\w.-]+", waiting.pop())[0].lower().replace("_", "-")
-        if name in found:
-            continue
-        try:
-            needed = metadata.requires(name) or []
-        except metadata.PackageNotFoundError:  # for another platform
-            continue
-        found.add(name)
-        waiting += [line for line in needed if "extra ==" not in line]
-    return found
-
-
 @pytest.fixture(scope="module")
 def without_extras(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for PYTHONPATH that hides all other packages."""
-    kept = required()
-    absent = {
-        module
-        for module, owners in metadata.packages_distributions().items()
-        if not kept & {owner.lower().replace("_", "-") for owner in owners} and module != "attar"
-    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    absent = modules_beside(*required_names(project["dependencies"]))
     assert {"starlette", "pyarrow", "pypdf", "mcp", "ray", "matplotlib", "numba"} <= absent
     assert not {"torch", "numpy", "typer", "lmdb", "tokenizers"} & absent
     folder = tmp_path_factory.mktemp("site")
-    (folder / "sitecustomize.py").write_text(SITE.format(absent=absent))
+    # Python imports this before anything else.
+    (folder / "sitecustomize.py").write_text(HIDING.format(absent=absent))
     return folder
 
 

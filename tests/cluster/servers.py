@@ -5,13 +5,13 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
+
+from tests.running import Running, wait_until
 
 TEXTS = {
     "emma": "Emma Woodhouse lived at Hartfield with her father. Mr. Knightley owned Donwell Abbey.",
@@ -24,36 +24,21 @@ TEXTS = {
 QUESTIONS = ["Where was tea first drunk?", "Who owned Donwell Abbey?", "Who sold the piano?", "Why?"]
 
 
-class Server:
-    """`attar serve`, on a port of its own."""
+class Server(Running):
+    """`attar serve`, on a port of its own, once it answers."""
 
-    def __init__(self, *words: object, seconds: float = 300) -> None:
-        command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        # Reading its log ends with the process, whatever that is waiting for.
-        late = threading.Timer(seconds, self.process.kill)
-        late.start()
-        lines = []
-        for line in self.process.stderr:
-            lines.append(line)
-            if " at http" in line:
-                break
-        self.log = threading.Thread(target=self.process.stderr.read)
-        self.log.start()
-        if lines and " at http" in lines[-1]:
-            self.url = lines[-1].split(" at ")[1].strip()
+    def __init__(self, *words: object) -> None:
+        super().__init__("serve", *words, "--port", 0)
+        try:
+            self.wait_for(" at http")
             self.http = httpx.Client(base_url=self.url, timeout=60)
-            while not self.is_ready() and self.process.poll() is None:
-                time.sleep(0.1)
-        in_time = late.is_alive()
-        late.cancel()
-        if self.process.poll() is not None or not in_time:
-            self.process.kill()
-            self.end()
-            what = "the server ended" if in_time else f"the server did not start in {seconds:g} s"
-            raise AssertionError(f"{what}: {''.join(lines)}")
+            wait_until(self.is_ready)
+        except AssertionError:
+            self.stop(signal.SIGKILL)
+            raise
 
     def is_ready(self) -> bool:
+        assert self.process.poll() is None, "".join(self.lines)
         try:
             return self.http.get("/readyz").status_code == 200
         except httpx.TransportError:  # one that starts on a busy machine may give up on a connection
@@ -61,13 +46,7 @@ class Server:
 
     def close(self) -> None:
         self.http.close()
-        self.process.send_signal(signal.SIGINT)
-        self.end()
-
-    def end(self) -> None:
-        self.process.wait(60)
-        self.log.join()
-        self.process.stderr.close()
+        self.stop(signal.SIGINT)
 
 
 def run_attar(*words: object, cwd: Path | None = None, **environment: str) -> tuple[int, list[str]]:

@@ -218,15 +218,6 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path):
     assert not (tmp_path / "S").exists()
 
 
-def test_without_ray_installed_it_is_one_line(tmp_path):
-    (tmp_path / "ann.txt").write_text("Ann left.")
-    (tmp_path / "ray.py").write_text("raise ImportError('no ray', name='ray')")
-    words = ("add", tmp_path / "S", tmp_path / "ann.txt", "--ray")
-    code, (line,) = run_attar(*words, PYTHONPATH=f"{tmp_path}:.")
-    assert code == 2
-    assert line == "attar: the package ray is not installed; pip install '.[ray]'"
-
-
 @pytest.mark.parametrize("options", [["--sync"], ["--name", "x"]], ids=["sync", "name"])
 def test_options_for_one_process_are_refused(tmp_path, options):
     code, (line,) = run_attar("add", tmp_path / "S", tmp_path, "--ray", *options)

@@ -255,13 +255,6 @@ def test_without_its_shard_a_document_is_unavailable_and_nothing_is_removed(shar
     assert sharded.show(names[0]).name == names[0]
 
 
-def test_without_any_shard_nothing_is_answered(sharded):
-    sharded.shards[:] = [Lost(shard) for shard in sharded.shards]
-    for ask in (lambda: sharded.ask_all_many(["Who?"]), lambda: sharded.search("x"), sharded.stats):
-        with collect_missing(), pytest.raises(UnavailableError):
-            ask()
-
-
 def test_shards_with_other_statistics_are_refused_until_they_are_fitted_together(
     sharded, tmp_path, tiny_reader_folder
 ):

@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
-from attar.errors import AttarError, FormatError, OptionError, ReaderMismatchError, StoreError
+from attar.errors import AttarError, FormatError, ReaderMismatchError, StoreError
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.store.records import Record
@@ -76,36 +75,16 @@ def test_signatures_and_their_statistics_go_with_the_documents(source, tmp_path)
         assert (key, changed, data) == (b"Emma", now.entry("Emma").changed, b"signature of Emma")
 
 
-def test_names_spread_evenly():
-    counts = Counter(shard_of(f"document {number}", 8) for number in range(8_000))
-    assert min(counts.values()) > 850
-    assert max(counts.values()) < 1_150
-
-
 def test_shards_are_joined_into_a_store_like_the_first(source, shards, tmp_path):
     assert split(shards, tmp_path / "joined", 1) == len(NAMES)
     assert records(tmp_path / "joined") == records(source)
     assert not is_sharded(tmp_path / "joined")
 
 
-def test_shards_are_split_again_into_another_number(source, shards, tmp_path):
-    split(shards, tmp_path / "three", 3)
-    assert records(*shard_paths(tmp_path / "three")) == records(source)
-    assert len(shard_paths(tmp_path / "three")) == 3
-
-
 def change_manifest(shards, change):
     manifest = json.loads((shards / "shards.json").read_text())
     change(manifest["shards"])
     (shards / "shards.json").write_text(json.dumps(manifest))
-
-
-def test_a_shard_is_a_store_that_can_be_checked_and_written(shards):
-    path = shard_paths(shards)[2]
-    with Store.open(path, create=False) as store:
-        assert list(store.check()) == []
-        store.put(Record.of("new", memory_of("new")), reader="reader-1")
-    assert len(shard_paths(shards)) == 4
 
 
 def test_a_shard_may_move_if_the_manifest_says_where_to(source, shards, tmp_path):
@@ -152,12 +131,6 @@ def test_a_damaged_manifest_is_one_line(shards, bad):
     (shards / "shards.json").write_bytes(bad)
     with pytest.raises(AttarError, match=r"shards\.json"):
         shard_paths(shards)
-
-
-def test_an_existing_folder_is_not_overwritten(source, tmp_path):
-    (tmp_path / "there").mkdir()
-    with pytest.raises(OptionError, match=r"there already exists; choose another --out"):
-        split(source, tmp_path / "there", 2)
 
 
 def test_a_split_that_fails_leaves_nothing(source, tmp_path):

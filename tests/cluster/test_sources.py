@@ -3,7 +3,7 @@
 import fsspec
 import pytest
 
-from attar.cluster.sources import find_sources, from_table, read_documents, to_table
+from attar.cluster.sources import find_sources, read_documents
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft
 
@@ -38,11 +38,6 @@ def test_a_url_of_one_file(bucket):
     assert (draft.name, draft.text, draft.origin.source) == ("a", "Ann left.", origin)
 
 
-def test_a_file_url_is_a_path(tmp_path):
-    (tmp_path / "a.txt").write_text("Ann left.")
-    assert find_sources([f"file://{tmp_path}/a.txt"]) == find_sources([f"{tmp_path}/a.txt"])
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -53,13 +48,3 @@ def test_a_file_url_is_a_path(tmp_path):
 def test_a_url_that_cannot_be_read_is_one_line(url, message):
     with pytest.raises(FormatError, match=f"{url}.*{message}"):
         find_sources([url])
-
-
-def test_documents_and_errors_pass_through_a_block():
-    documents = [
-        Draft.of("a", "Ann left 🙂."),
-        FormatError.expected("b.pdf", "a PDF file", "none", "leave it out"),
-    ]
-    draft, fault = from_table(to_table(documents))
-    assert draft == documents[0]
-    assert (type(fault), str(fault)) == (FormatError, str(documents[1]))

@@ -2,15 +2,9 @@
 
 import configparser
 import json
-import os
 import re
 import secrets
 import shlex
-import shutil
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -19,6 +13,7 @@ import typer.main
 from prometheus_client.parser import text_string_to_metric_families
 
 from attar.cli.main import make_app
+from tests.running import Running
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -28,14 +23,6 @@ def serve_options(words: list[str]) -> dict[str, object]:
     """The options of `attar serve` that words give; other words are an error of click."""
     command = typer.main.get_command(make_app()).commands["serve"]
     return command.make_context("serve", words).params
-
-
-def test_a_linter_accepts_the_dockerfile():
-    hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if hadolint is None:
-        pytest.skip("needs hadolint (extra dev, on Linux)")
-    ran = subprocess.run([hadolint, "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (0, "")
 
 
 def test_the_containers_command_is_one_of_the_server():
@@ -50,60 +37,29 @@ def test_the_cluster_files_command_is_one_of_the_server():
     assert serve_options(words)["ray"] == "auto"
 
 
-class Unit:
-    """A server with the options of the systemd unit, in other folders and at a free port."""
-
-    def __init__(self, folder: Path) -> None:
-        unit = configparser.ConfigParser(strict=False, interpolation=None)
-        unit.optionxform = str
-        unit.read(DEPLOY / "attar.service")
-        self.token = secrets.token_hex(16)
-        (folder / "token").write_text(self.token)
-        program, *words = shlex.split(unit["Service"]["ExecStart"])
-        assert program == "/opt/attar/bin/attar"
-        words = [re.sub(r"\$\{\w+\}", str(folder), word) for word in words]
-        words[words.index("--port") + 1] = "0"
-        command = [sys.executable, "-m", "attar", *words]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.lines: list[str] = []
-        self.thread = threading.Thread(target=self._listen)
-        self.thread.start()
-
-    def _listen(self) -> None:
-        self.lines.extend(iter(self.process.stderr.readline, ""))
-
-    def wait(self) -> str:
-        """The address, once it answers; a loaded machine may take minutes."""
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline:
-            assert self.process.poll() is None, self.lines
-            if found := re.search(r"http://[\d.]+:\d+", "".join(self.lines)):
-                try:
-                    if httpx.get(f"{found[0]}/readyz", timeout=5).is_success:
-                        return found[0]
-                except httpx.TransportError:
-                    pass
-            time.sleep(0.05)
-        raise AssertionError("it did not start")
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(60)
-        self.thread.join()
-        self.process.stderr.close()
-
-
 @pytest.fixture(scope="module")
 def unit(tmp_path_factory):
-    unit = Unit(tmp_path_factory.mktemp("unit"))
-    yield unit
-    unit.stop()
+    """A server with the options of the systemd unit, in other folders and at a free port; its address and token."""
+    folder = tmp_path_factory.mktemp("unit")
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(DEPLOY / "attar.service")
+    token = secrets.token_hex(16)
+    (folder / "token").write_text(token)
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    assert program == "/opt/attar/bin/attar"
+    words = [re.sub(r"\$\{\w+\}", str(folder), word) for word in words]
+    words[words.index("--port") + 1] = "0"
+    running = Running(*words)
+    running.wait_for("startup complete")
+    yield running.url, token
+    running.stop()
 
 
 @pytest.mark.slow
 def test_a_server_that_runs_as_the_unit_says_answers_and_reports_all_that_the_dashboard_shows(unit):
-    headers = {"authorization": f"Bearer {unit.token}"}
-    with httpx.Client(base_url=unit.wait(), headers=headers, timeout=60) as client:
+    url, token = unit
+    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
         body = {"text": "Ann lives in Bath. Bob Hale wrote to Ann in May."}
         assert client.put("/attar/v1/documents/letters", json=body).status_code == 201
         question = {"document": "letters", "question": "Who wrote to Ann?"}

@@ -15,15 +15,6 @@ def test_files_that_are_named_exist(page, root):
     assert [span for span in named if not (root / span).exists()] == []
 
 
-def test_every_picture_is_on_a_page(root):
-    pages = "".join(
-        path.read_text(encoding="utf-8") for path in [root / "README.md", *root.glob("docs/*.md")]
-    )
-    assert [
-        file.name for file in (root / "docs/figures").iterdir() if f"figures/{file.name}" not in pages
-    ] == []
-
-
 def test_every_example_is_on_the_page_of_examples(root):
     page = (root / "docs/examples.md").read_text(encoding="utf-8")
     examples = [file for file in (root / "examples").glob("*.py") if "__main__" in file.read_text()]

@@ -10,10 +10,7 @@ import argparse
 import re
 import shlex
 import shutil
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from attar.cli.main import main
 from attar.cli.prompt import Prompt
 from attar.library.library import Library
 from tests.docs.conftest import ROOT, Block, Page
+from tests.running import Running
 
 # Pages that a new user follows from top to bottom; the others have commands that take minutes.
 FOLLOWED = ["README.md", "docs/index.md", "docs/tutorial.md", "docs/guide.md", "docs/serving.md"]
@@ -59,7 +57,7 @@ class Session:
     def __init__(self, run_attar: Callable[[list[str], int], None]) -> None:
         self.run_attar = run_attar
         self.namespace: dict[str, object] = {}
-        self.server: subprocess.Popen[bytes] | None = None
+        self.server: Running | None = None
         self.port = PORT
 
     def steps(self, block: Block) -> list[tuple[Callable[[str], None], str]]:
@@ -100,19 +98,9 @@ class Session:
 
     def serve(self, words: list[str]) -> None:
         """Start a server at a free port, and wait until it answers."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = str(free.getsockname()[1])
-        words = [self.port if word == PORT else word for word in words]
-        self.server = subprocess.Popen([sys.executable, "-m", "attar", "serve", *words])
-        deadline = time.monotonic() + 120
-        while self.server.poll() is None and time.monotonic() < deadline:
-            try:
-                if httpx.get(f"http://127.0.0.1:{self.port}/readyz").is_success:
-                    return
-            except httpx.TransportError:
-                pass
-            time.sleep(0.1)
-        raise AssertionError(f"the server does not answer; exit code {self.server.returncode}")
+        self.server = Running("serve", *words, "--port", 0)
+        self.server.wait_for("startup complete")
+        self.port = self.server.url.rpartition(":")[2]
 
     def curl(self, words: list[str]) -> None:
         """Send what curl would send; as much of curl as the pages use."""
@@ -152,8 +140,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     opened = Session(run_attar)
     yield opened
     if opened.server is not None:
-        opened.server.terminate()
-        assert opened.server.wait(60) in (0, -15)
+        assert opened.server.stop() in (0, -15)
 
 
 @pytest.mark.parametrize("path", FOLLOWED)

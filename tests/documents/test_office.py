@@ -2,11 +2,10 @@
 
 import io
 import zipfile
-from datetime import date, datetime
+from datetime import date
 
 import pytest
 
-from attar.documents.office import _ROW_PARTS
 from attar.errors import FormatError
 from benchmarks.document_files import docx_of, xlsx_of, zip_of
 from benchmarks.office_files import odp_of, ods_of, odt_of, pptx_of, rtf_of
@@ -63,11 +62,6 @@ def test_sheets_and_rows_are_places(one):
     assert place_of(document, "Hall") == "Rooms, row 2"
 
 
-def test_a_time_of_day_is_read(one):
-    document = one("a.xlsx", xlsx_of({"A": [["what", "when"], ["Rehearsal", datetime(2026, 2, 2, 19, 30)]]}))
-    assert document.text == "The when of Rehearsal is 2 February 2026, 19:30."
-
-
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -84,13 +78,6 @@ def test_rows_of_a_csv_file_read_as_sentences(one, name, data):
 
 def test_rows_without_names_of_columns_are_read_as_they_are(one):
     assert one("a.csv", b"Ann,34,Bath\nBob,40,York\n").text == "Ann; 34; Bath.\n\nBob; 40; York."
-
-
-def test_many_rows_share_parts(one):
-    rows = 2 * _ROW_PARTS
-    document = one("a.csv", b"name,age\n" + b"".join(b"P%d,%d\n" % (at, at) for at in range(rows)))
-    assert len(document.parts) == _ROW_PARTS
-    assert place_of(document, "P1 (age 1).") == "rows 2 to 3"
 
 
 def test_a_file_that_grows_beyond_the_limit_is_refused(read):

@@ -24,19 +24,19 @@ def test_headers_of_pages_are_left_out(one):
     assert place_of(document, "Dan stayed") == "page 4"
 
 
-@pytest.mark.parametrize("number", ["2", "- 2 -", "Page 2 of 3"])
-def test_a_number_of_a_page_is_left_out(number):
-    assert join_pages([f"Ann left.\n{number}"]).text == "Ann left."
-
-
-def test_headers_are_left_out_of_two_pages_too():
-    document = join_pages(["Report 2026\nAnn left.\n1", "Report 2026\nBob came.\n2"])
-    assert document.text == "Ann left.\n\nBob came."
-
-
-def test_pages_of_one_and_the_same_line_are_kept():
-    assert join_pages(["Ann left.", "Ann left."]).text == "Ann left.\n\nAnn left."
-    assert join_pages(["2026"]).text == "2026"
+@pytest.mark.parametrize(
+    ("pages", "text"),
+    [
+        (["Ann left.\n2"], "Ann left."),
+        (["Ann left.\n- 2 -"], "Ann left."),
+        (["Ann left.\nPage 2 of 3"], "Ann left."),
+        (["Report 2026\nAnn left.\n1", "Report 2026\nBob came.\n2"], "Ann left.\n\nBob came."),
+        (["Ann left.", "Ann left."], "Ann left.\n\nAnn left."),
+        (["2026"], "2026"),
+    ],
+)
+def test_numbers_and_headers_of_pages_are_left_out_and_no_text_is(pages, text):
+    assert join_pages(pages).text == text
 
 
 def test_lines_are_joined_to_paragraphs_and_hyphens_to_words():

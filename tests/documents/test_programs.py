@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from attar.documents import programs
-from attar.documents.sources import find_files
 from attar.documents.workers import FileLimits, FileReader
-from attar.errors import AttarError, FormatError, MissingError, OptionError
-from benchmarks.document_files import docx_of, pdf_of, xlsx_of, zip_of
+from attar.errors import AttarError, FormatError, MissingError
+from benchmarks.document_files import docx_of, pdf_of, xlsx_of
 from benchmarks.office_files import picture_of
 
 needs_ocr = pytest.mark.skipif(not programs.has_ocr(), reason="needs tesseract")
@@ -29,11 +28,6 @@ def read(name: str, data: bytes, **limits: object) -> list[str]:
 def test_the_text_of_a_picture_is_recognised(name, kind):
     (text,) = read(name, picture_of(LINES, kind))
     assert [line for line in text.split("\n") if line] == LINES
-
-
-@needs_ocr
-def test_a_picture_in_an_archive_is_recognised():
-    assert "FP 30916" in read("a.zip", zip_of({"permit.png": picture_of(LINES)}))[0]
 
 
 @needs_ocr
@@ -58,19 +52,6 @@ def test_without_tesseract_one_line_says_what_to_install(monkeypatch, tmp_path):
 def test_nothing_is_recognised_with_never(name):
     with pytest.raises(FormatError, match=r"--ocr auto"):
         read(name, picture_of(LINES, "PDF" if name == "a.pdf" else "PNG"), ocr="never")
-
-
-def test_pictures_of_a_folder_are_skipped_with_never(tmp_path):
-    (tmp_path / "a.png").write_bytes(picture_of(LINES))
-    (tmp_path / "b.txt").write_text("Ann left.")
-    found = find_files([tmp_path], pictures=False)
-    assert [file.name for file in found.files] == ["b"]
-    assert [file.path.name for file in found.skipped] == ["a.png"]
-
-
-def test_another_way_to_recognise_is_refused():
-    with pytest.raises(OptionError, match="ocr: expected auto, always or never, got 'maybe'"):
-        FileLimits(ocr="maybe")
 
 
 def test_a_password_opens_an_encrypted_pdf():

@@ -11,30 +11,11 @@ import pytest
 
 from attar.documents.sources import find_files
 from attar.documents.workers import read_sources
-from attar.errors import AttarError, FormatError
-from benchmarks.document_files import docx_of
+from attar.errors import FormatError
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
     return [tuple(document[:3]) for document in read_sources(paths)]
-
-
-def test_plain_and_compressed_text_files_are_read(tmp_path: Path) -> None:
-    (tmp_path / "emma.txt").write_bytes(b"\xef\xbb\xbfEmma Woodhouse")
-    (tmp_path / "vol.2.txt.xz").write_bytes(lzma.compress("naïve".encode()))
-    assert read(tmp_path / "emma.txt", tmp_path / "vol.2.txt.xz") == [
-        ("emma", "emma", "Emma Woodhouse"),
-        ("vol.2", "vol.2", "naïve"),
-    ]
-
-
-def test_folders_are_read_in_order_of_file_name(tmp_path: Path) -> None:
-    books = tmp_path / "books"
-    (books / "b").mkdir(parents=True)
-    (books / "b" / "one.txt").write_text("1")
-    (books / "a.txt").write_text("2")
-    (books / "song.mp3").write_bytes(b"\0")
-    assert read(books) == [("books", "a", "2"), ("books", "b/one", "1")]
 
 
 def test_json_lines_are_named_by_id_title_or_line_number(tmp_path: Path) -> None:
@@ -44,11 +25,6 @@ def test_json_lines_are_named_by_id_title_or_line_number(tmp_path: Path) -> None
     (tmp_path / "wiki.jsonl.xz").write_bytes(lzma.compress(data))
     expected = [("wiki", "x", "1"), ("wiki", "wiki-2", "2"), ("wiki", "t", "3")]
     assert read(tmp_path / "wiki.jsonl") == read(tmp_path / "wiki.jsonl.xz") == expected
-
-
-def test_blank_lines_in_json_lines_are_skipped(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'\n{"text": "1"}\n \r\n{"text": "2"}\n\n')
-    assert read(tmp_path / "a.jsonl") == [("a", "a-2", "1"), ("a", "a-4", "2")]
 
 
 def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
@@ -138,52 +114,6 @@ def test_files_that_differ_in_their_suffix_have_different_names(tmp_path: Path) 
 def test_a_url_is_refused_in_one_line(url: str) -> None:
     with pytest.raises(FormatError, match="is a URL, and nothing is fetched; save the page first"):
         find_files([url])
-
-
-def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
-    for name, data in {"a.txt": b"Ann left.", "b.pdf": b"no", "c.txt": b"", "d.txt": b"Dan."}.items():
-        (tmp_path / name).write_bytes(data)
-    faults: list[AttarError] = []
-    assert [document.name for document in read_sources([tmp_path], faults.append)] == ["a", "d"]
-    assert ["b.pdf" in str(fault) or "c.txt" in str(fault) for fault in faults] == [True, True]
-
-
-MISSING = """
-import sys
-for name in ("pypdf", "docx", "openpyxl", "trafilatura", "lxml", "charset_normalizer"):
-    sys.modules[name] = None
-from pathlib import Path
-from attar.documents import read_bytes
-from attar.errors import AttarError
-for path in sys.argv[1:]:
-    try:
-        print([document.text for document in read_bytes(path, Path(path).read_bytes())])
-    except AttarError as fault:
-        print(fault)
-"""
-
-
-@pytest.mark.slow
-def test_without_the_extra_text_is_read_and_other_kinds_say_what_to_install(tmp_path: Path) -> None:
-    files = {
-        "a.txt": b"caf\xe9",
-        "b.jsonl": b'{"text": "Bob."}',
-        "c.md": b"# Cat",
-        "d.csv": b"a,b\nx,1",
-        "e.pdf": b"%PDF",
-        "f.docx": docx_of("x"),
-        "g.html": b"<p>x",
-    }
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-    command = [sys.executable, "-c", MISSING, *(str(tmp_path / name) for name in files)]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    lines = ran.stdout.splitlines()
-    assert ran.stderr == ""
-    assert lines[:4] == ["['café']", "['Bob.']", "['Cat']", "['The b of x is 1.']"]
-    for line, package in zip(lines[4:], ("pypdf", "docx", "lxml"), strict=True):
-        assert f" needs the package {package}; " in line
-        assert line.endswith("; pip install '.[documents]'")
 
 
 BOMB = """

@@ -9,32 +9,32 @@ def texts(*rows: str, header: bool | None = None) -> list[str]:
     return [row.text for row in row_texts([row.split("|") for row in rows], header)]
 
 
-def test_a_cell_is_said_of_the_first_column_that_tells_rows_apart():
-    assert texts("Course|Person|Until", "First aid|Ann|May", "First aid|Bob|June") == [
-        "The course of Ann is First aid. The until of Ann is May.",
-        "The course of Bob is First aid. The until of Bob is June.",
-    ]
-
-
-def test_a_column_of_words_is_rather_the_key_than_one_of_numbers():
-    assert texts("Berth|Boat|Length", "12|Avocet|11.3", "17|Curlew|9.1")[0] == (
-        "The berth of Avocet is 12. The length of Avocet is 11.3."
-    )
-
-
-def test_a_key_of_numbers_has_its_name():
-    assert texts("Key|Door|Holder", "7|Shed|Ann", "12|Shed|Ann")[0] == (
-        "The door of Key 7 is Shed. The holder of Key 7 is Ann."
-    )
-
-
-def test_the_first_columns_together_are_a_key():
-    rows = ("Day|Room|Hour|Class", "Monday|A|9|French", "Monday|B|9|French", "Friday|A|9|Greek")
-    assert texts(*rows)[1] == "The hour of Monday, B is 9. The class of Monday, B is French."
-
-
-def test_rows_that_nothing_tells_apart_keep_the_names_of_columns():
-    assert texts("a|b|c", "x|y|z", "x|y|z") == ["a: x; b: y; c: z."] * 2
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [
+        (
+            ("Course|Person|Until", "First aid|Ann|May", "First aid|Bob|June"),
+            "The course of Ann is First aid. The until of Ann is May.",
+        ),
+        (
+            ("Berth|Boat|Length", "12|Avocet|11.3", "17|Curlew|9.1"),
+            "The berth of Avocet is 12. The length of Avocet is 11.3.",
+        ),
+        (
+            ("Key|Door|Holder", "7|Shed|Ann", "12|Shed|Ann"),
+            "The door of Key 7 is Shed. The holder of Key 7 is Ann.",
+        ),
+        (
+            ("Day|Room|Hour|Class", "Monday|B|9|French", "Monday|A|9|French", "Friday|A|9|Greek"),
+            "The hour of Monday, B is 9. The class of Monday, B is French.",
+        ),
+        (("a|b|c", "x|y|z", "x|y|z"), "a: x; b: y; c: z."),
+        (("Name|Phone|Room", "Ann|12|", "Bob||"), "The phone of Ann is 12."),
+    ],
+    ids=["column that tells rows apart", "words", "numbers", "several columns", "no key", "empty cells"],
+)
+def test_a_cell_is_said_of_the_key_of_its_row(rows, first):
+    assert texts(*rows)[0] == first
 
 
 def test_a_long_cell_is_a_text_of_its_own():
@@ -48,10 +48,6 @@ def test_a_long_cell_is_a_text_of_its_own():
 def test_a_large_table_has_one_sentence_per_row():
     rows = (f"P{at}|{at}|{'yes' * (at % 2)}" for at in range(200))
     assert texts("Name|Age|Member", *rows)[:2] == ["P0 (age 0).", "P1 (age 1, member yes)."]
-
-
-def test_empty_cells_are_left_out():
-    assert texts("Name|Phone|Room", "Ann|12|", "Bob||") == ["The phone of Ann is 12.", "Bob."]
 
 
 def test_columns_in_a_text_are_a_table():

@@ -4,8 +4,6 @@ import re
 
 import pytest
 
-import attar
-
 pytestmark = pytest.mark.slow
 
 ANSWERS = [
@@ -43,13 +41,3 @@ def test_another_process_gives_the_same_answers(printed):
     here = re.search(r"^The briefing: .*\? (.*)$", printed, re.MULTILINE)
     there = re.search(r"^Asked again in another process: (.*)$", printed, re.MULTILINE)
     assert here[1] == there[1]
-
-
-def test_the_notes_can_be_opened_as_a_library(printed, folder):
-    with attar.Library(folder, create=False, read_only=True) as notes:
-        assert "briefing" in notes
-        assert "party" not in notes
-
-
-def test_help_describes_the_command(run_example):
-    assert "Keep a week's notes" in run_example("agent_notes.py", "--help")

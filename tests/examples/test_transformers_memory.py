@@ -49,28 +49,6 @@ def test_a_cropped_cache_is_as_if_the_tokens_had_never_been_read(model):
     torch.testing.assert_close(*following, rtol=1e-3, atol=1e-3)
 
 
-@torch.no_grad()
-def test_guessed_tokens_are_taken_back(model, monkeypatch):
-    from memory_cache import MemoryLayer
-
-    taken, crop = [], MemoryLayer.crop
-    monkeypatch.setattr(MemoryLayer, "crop", lambda self, count: taken.append(count) or crop(self, count))
-    memories, prompt = model.read(tokens(1, 20)), tokens(1, 6).repeat(1, 2)
-    options = {"memories": memories, "max_new_tokens": 12, "do_sample": False}
-    plain = model.generate(prompt, past_key_values=model.new_cache(), **options)
-    assert not any(taken)
-    guessed = model.generate(prompt, past_key_values=model.new_cache(), prompt_lookup_num_tokens=3, **options)
-    assert torch.equal(guessed, plain)
-    assert any(taken)
-
-
-@torch.no_grad()
-def test_beams_read_one_memory(model):
-    memories, prompt = model.read(tokens(2, 20)), tokens(2, 3)
-    options = {"memories": memories, "max_new_tokens": 4, "num_beams": 3}
-    assert model.generate(prompt, past_key_values=model.new_cache(), **options).shape == (2, 7)
-
-
 @pytest.mark.slow
 def test_the_values_of_stored_documents_are_found(run_example, share):
     printed = run_example("transformers_memory.py", "--steps", 120)

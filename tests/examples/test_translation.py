@@ -21,9 +21,3 @@ def test_word_order_agreement_and_gender_of_a_translation(printed):
     source, target = printed.splitlines()[1:3]
     assert source == "the wet luns call the lur and a new kits like the kin"
     assert target == "LUNS WET-o THE-o LUR THE-e CALLS ET KITS NEW-e A-e KIN THE-e LIKES"
-
-
-def test_the_time_per_word_is_printed_for_every_length(printed, tables_in):
-    (rows,) = tables_in(printed)
-    assert [row[0] for row in rows] == ["10", "20,000"]
-    assert all(re.fullmatch(r"[\d.]+ ×", row[-1]) for row in rows)

@@ -5,11 +5,10 @@ On a GPU they are read ahead of the writer: what may differ there is tested in b
 
 import pytest
 
-from attar.errors import DtypeError, FormatError, NameTakenError, OptionError
+from attar.errors import FormatError, NameTakenError
 from attar.library import drafts
 from attar.library.library import Library
 from attar.reader.folders import LibraryReader
-from attar.results import Change
 from attar.store.store import Store
 
 from .conftest import damage
@@ -35,14 +34,6 @@ def kinds(changes):
 
 def named(texts):
     return [(f"story-{number}", text) for number, text in enumerate(texts)]
-
-
-def test_a_documents_memory_is_what_the_reader_reads(library, reader, texts):
-    change = library.add("emma", texts[0], title="Emma")
-    memory, document = library.memory("emma"), library.show("emma")
-    assert memory == reader.read(texts[0])
-    assert (document.title, document.text) == ("Emma", texts[0])
-    assert change == Change("emma", "added", memory.tokens, document.bytes)
 
 
 def test_a_batch_gives_the_memories_of_single_documents(either, reader, texts):
@@ -112,24 +103,12 @@ def test_documents_before_an_error_of_the_source_are_added(either, texts):
     assert [each.name for each in either.documents()] == ["story-0", "story-1"]
 
 
-def test_without_documents_no_reader_is_loaded(folder):
-    with Library(folder, device="cuda") as library:
-        assert library.add_many([]) == []
-
-
 def test_a_document_is_on_disk_when_it_is_reported(library, folder, texts):
     def look(change):
         with Store.open(folder, read_only=True) as store:
             assert change.name in store
 
     library.add_many(named(texts), batch_size=2, on_change=look)
-
-
-def test_each_batch_is_one_transaction(library, texts):
-    library.add_many(named(texts[:8]), batch_size=4)
-    before = library.store.stats().changes
-    library.add_many([(name + "x", text) for name, text in named(texts[:8])], batch_size=4)
-    assert library.store.stats().changes == before + 2
 
 
 def test_what_took_two_seconds_to_read_is_written_before_the_next_document(library, texts, monkeypatch):
@@ -146,13 +125,6 @@ def test_what_took_two_seconds_to_read_is_written_before_the_next_document(libra
     library.add_many(slow_documents())
     assert stored == [0, 0, 1, 2]
     assert len(library) == 4
-
-
-def test_a_second_text_under_a_name_replaces_the_first_only_with_replace(library, texts):
-    two = [("emma", texts[0]), ("emma", texts[1])]
-    with pytest.raises(NameTakenError, match="a different text"):
-        library.add_many(two)
-    assert kinds(library.add_many(two, replace=True)) == ["unchanged", "replaced"]
 
 
 def test_a_document_that_another_process_adds_meanwhile_is_unchanged(
@@ -204,37 +176,8 @@ def test_an_invalid_document_is_refused_in_one_line(library, name, text, line):
     assert len(library) == 0
 
 
-@pytest.mark.parametrize("name", ["x" * 10_000, "a/b/../c", "two\nlines", "ends ", "Ω"])
-def test_any_string_can_be_a_name(library, texts, name):
-    library.add(name, texts[0])
-    assert [each.name for each in library.documents()] == [name]
-    assert library.ask(name, "Who left?")
-    library.append(name, texts[1])
-    library.remove(name)
-    assert name not in library
-
-
-def test_a_title_that_is_not_a_string_is_refused(library, texts):
-    with pytest.raises(DtypeError, match="title: expected a string"):
-        library.add("emma", texts[0], title=5)
-    library.add_many(pair(texts))
-    with pytest.raises(DtypeError, match="title: expected a string"):
-        library.merge("both", ["one", "two"], title=5)
-    assert [each.name for each in library.documents()] == ["one", "two"]
-
-
 def pair(texts):
     return [("one", texts[0]), ("two", texts[1])]
-
-
-def test_merged_documents_have_the_sum_of_their_memories(library, reader, texts):
-    library.add_many(pair(texts))
-    change = library.merge("both", ["one", "two"], title="Both")
-    whole = reader.read(texts[0]) + reader.read(texts[1])
-    assert library.memory("both") == whole
-    document = library.show("both")
-    assert change == Change("both", "merged", whole.tokens, document.bytes)
-    assert document.title == "Both"
 
 
 def test_merging_does_not_load_the_reader(library, folder, texts):
@@ -245,18 +188,3 @@ def test_merging_does_not_load_the_reader(library, folder, texts):
         assert (change.change, change.tokens) == ("merged", sum(parts))
         assert other._reader.fingerprint is None
     assert "both" in library
-
-
-def test_merging_into_an_existing_name_needs_replace(library, texts):
-    library.add_many(pair(texts))
-    with pytest.raises(NameTakenError, match=r"'one'.*--replace"):
-        library.merge("one", ["one", "two"])
-    library.merge("one", ["one", "two"], replace=True)
-    assert library.show("one").tokens > library.show("two").tokens
-
-
-@pytest.mark.parametrize("parts", [[], ["one"], ["one", "one"]], ids=["none", "one", "one twice"])
-def test_merging_needs_two_different_documents(library, texts, parts):
-    library.add("one", texts[0])
-    with pytest.raises(OptionError, match="merge"):
-        library.merge("both", parts)

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from attar.errors import DtypeError, FormatError, OptionError
+from attar.errors import DtypeError, FormatError
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.search import scan
 from attar.store.records import key_of
 from benchmarks.search import fill_library
@@ -21,11 +20,6 @@ TEXTS = {
     "salt": "Salt is mined near Salzburg. It was traded along the Salzach for centuries.",
 }
 QUESTIONS = ["Where was tea first drunk?", "the of and", "Who was first?", "salt", "salt"]
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    return Reader.load()
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +101,6 @@ def test_what_is_no_question_is_refused(library, text, error, message):
             ask(text)
 
 
-@pytest.mark.parametrize("top", [0, -1, True, 1.5])
-def test_top_must_be_an_integer_from_1_up(library, top):
-    for ask in (library.search, library.ask_all):
-        with pytest.raises(OptionError, match="top"):
-            ask("tea", top=top)
-
-
 @pytest.mark.parametrize("many", [1_000, 4_096], ids=["rounded", "exact"])
 def test_many_questions_at_once_are_answered_as_each_alone(tmp_path, shipped, monkeypatch, many):
     monkeypatch.setattr(scan, "_MANY", many)
@@ -150,28 +137,9 @@ def test_damaged_documents_answer_no_questions(tmp_path, shipped):
         assert {hit.document for hit in hits} == TEXTS.keys() - {"tea"}
 
 
-def test_a_library_of_the_fixed_reader_is_searched_and_asked(tmp_path, shipped):
-    with Library(tmp_path / "library", shipped) as library:
-        library.add_many(TEXTS.items())
-        library.reread("fixed")
-        assert library.search("the river in the capital of Italy")[0].document == "rome"
-        assert library.search_state.lines() == []
-        assert library.ask_all("Where was tea first drunk?", top=1)[0].document == "tea"
-
-
 @pytest.mark.parametrize("text", ["x" * 2_000_000, "salt " * 1_500], ids=["no space", "no end of a sentence"])
 def test_a_text_of_one_long_line_is_read_and_found(tmp_path, shipped, text):
     with Library(tmp_path / "library", shipped) as library:
         library.add("line", text)
         library.add("tea", TEXTS["tea"])
         assert {hit.document for hit in library.search("salt")} == {"line", "tea"}
-
-
-def test_texts_of_stop_words_only_are_found_after_others(tmp_path, shipped):
-    with Library(tmp_path / "library", shipped) as library:
-        library.add_many([("stop", "the of and"), ("dots", "..."), ("again", "the of and")])
-        assert {hit.document for hit in library.search("the of")} == {"stop", "again", "dots"}
-        library.add("tea", TEXTS["tea"])
-        assert library.search("leaves of Camellia sinensis")[0].document == "tea"
-        library.refit()
-        assert library.search("What has leaves of Camellia sinensis?")[0].document == "tea"

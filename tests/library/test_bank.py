@@ -147,11 +147,6 @@ class TestLibrary:
             answers = filled.ask("new", "Who met Bob?")
         assert answers == filled.ask("new", "Who met Bob?")
 
-    def test_an_empty_one_has_a_bank_that_fills(self, library):
-        library.open_bank("cpu")
-        library.add("a", SHORT)
-        assert library.ask("a", "Who met Bob?")
-
 
 class TestFollowing:
     def test_what_is_added_replaced_and_removed(self, filled):

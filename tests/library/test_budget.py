@@ -13,9 +13,9 @@ TEXT = " ".join(story.text for story in tell_stories(3, 20))
 BUDGET = 3_000
 
 
-@pytest.fixture(scope="module")
-def reader():
-    return Reader.load()
+@pytest.fixture
+def reader(shipped):
+    return shipped
 
 
 @pytest.fixture
@@ -42,12 +42,6 @@ def test_the_same_text_is_written_again_only_for_another_budget(library, reader)
     with Library(library.store.path, reader, budget=2_000) as other:
         assert other.add("log", TEXT[:4_000]).change == "replaced"
         assert other.show("log").bytes <= 2_000
-
-
-def test_merged_documents_keep_to_it(library):
-    library.add("more", TEXT[4_000:8_000])
-    library.merge("both", ["log", "more"])
-    assert library.show("both").bytes <= BUDGET
 
 
 def test_it_stays_when_the_library_moves_to_another_reader(library, tmp_path):

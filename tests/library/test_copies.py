@@ -2,9 +2,8 @@
 
 import pytest
 
-from attar.library.asking import distinct_sentences, merged_answers
+from attar.library.asking import merged_answers
 from attar.library.library import Library
-from attar.reader.second_look import FoundSentence
 from attar.results import ABSENT, Answer, OtherPlace
 
 LETTER = "Ann Lee lived at Hartfield with her father. Bob owned the abbey of Bath."
@@ -51,18 +50,3 @@ def test_equal_answers_in_sentences_that_are_alike_are_added():
         ("Bath", 0.55), ("", 0.4), ("Bath", 0.1),
     ]  # fmt: skip
     assert merged[0].also == (OtherPlace("b", 3, 6), OtherPlace("d", 3, 6))
-
-
-def test_a_refusal_stays_first():
-    absent, first = Answer("", 0.7, ABSENT), answer("Bath", 0.2, "a", "In Bath.")
-    assert merged_answers([absent, first], {}) == [absent, first]
-
-
-def test_equal_sentences_of_documents_are_read_again_once():
-    def sentence(document, text):
-        return FoundSentence(0, text, 1.0, -1.0, 0, 3, document=document)
-
-    one, two, other = sentence("a", "Bob left."), sentence("b", "bob  left"), sentence("b", "Ann left.")
-    kept = distinct_sentences([one, two, other])
-    assert [(found.document, found.text) for found in kept] == [("a", "Bob left."), ("b", "Ann left.")]
-    assert kept[0].share > one.share

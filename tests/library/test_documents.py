@@ -3,7 +3,7 @@
 import pytest
 
 from attar.errors import OptionError, UnknownDocumentError
-from attar.library.documents import find_document, similar_names
+from attar.library.documents import find_document
 
 
 @pytest.fixture
@@ -37,12 +37,6 @@ def test_what_fits_several_documents_is_refused_with_their_names(store, given):
         find_document(store, given)
 
 
-@pytest.mark.parametrize("given", ["", "mma", "june/letters"])
-def test_a_beginning_of_no_name_is_unknown(store, given):
-    with pytest.raises(UnknownDocumentError):
-        find_document(store, given)
-
-
 @pytest.mark.parametrize("what", ["ask", "append", "merge", "remove", "show", "memory"])
 def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, what):
     library.add("novels/Emma", texts[0])
@@ -57,9 +51,3 @@ def test_the_error_for_an_unknown_name_suggests_similar_ones(library, texts, wha
     }
     with pytest.raises(UnknownDocumentError, match=r"no document 'ema'; did you mean 'novels/Emma'"):
         do[what]()
-
-
-def test_names_unlike_any_are_not_guessed(library, texts):
-    library.add("persuasion", texts[0])
-    assert similar_names(library.store, "emma") == []
-    assert similar_names(library.store, "x" * 100_000) == []

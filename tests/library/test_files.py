@@ -27,10 +27,6 @@ def names(paths, **options):
     return [draft.name for draft in read_files(find_files(paths).files, **options)]
 
 
-def test_a_folders_texts_are_named_by_their_relative_paths(folder):
-    assert names([folder]) == ["a", "sub/b", "sub/c", "x/1", "d-2"]
-
-
 def test_a_draft_has_the_file_the_title_the_date_and_the_parts_of_its_document(tmp_path):
     (tmp_path / "notes.md").write_text("---\ntitle: Notes\ndate: 2026-03-04\n---\n# One\n\nAnn left.")
     (draft,) = read_files(find_files([tmp_path / "notes.md"]).files)
@@ -56,21 +52,6 @@ def test_bad_files_can_be_skipped(folder):
     faults = []
     assert names([folder], on_bad=faults.append) == ["a", "sub/b", "sub/c", "x/1", "d-2"]
     assert ["empty.txt" in str(fault) or "cut.txt.xz" in str(fault) for fault in faults] == [True, True]
-
-
-def test_only_the_empty_text_of_a_jsonl_file_is_skipped(tmp_path):
-    lines = [{"text": "One."}, {"text": ""}, {"text": "Three."}]
-    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    faults = []
-    assert names([tmp_path / "d.jsonl"], on_bad=faults.append) == ["d-1", "d-3"]
-    assert "document 'd-2' has no text" in str(faults[0])
-
-
-def test_progress_grows_to_the_total_size(folder):
-    files, calls = find_files([folder]).files, []
-    list(read_files(files, progress=calls.append))
-    assert calls == sorted(calls)
-    assert calls[-1] == sum(file.bytes for file in files)
 
 
 @pytest.fixture

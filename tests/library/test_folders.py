@@ -4,11 +4,7 @@ import threading
 
 import pytest
 
-from attar.errors import AttarError, FormatError, NameTakenError, OptionError
-from attar.results import Subset
-from benchmarks.document_files import zip_of
-
-TEXT = "Then Ann met Bob. Bob left for Rome."
+from attar.errors import FormatError, NameTakenError, OptionError
 
 
 @pytest.fixture
@@ -27,21 +23,6 @@ def names(library, within=None):
     return [document.name for document in library.documents(within=within)]
 
 
-def test_a_file_is_added_from_its_path_or_from_its_bytes(library, letters):
-    assert kinds(library.add_file(letters / "a.txt")) == {"a": "added"}
-    assert kinds(library.add_file(str(letters / "a.txt"), "other.txt")) == {"other": "added"}
-    assert kinds(library.add_file(b"# Bob\n\ncame.", "b.md")) == {"b.md": "added"}
-    assert library.show("b.md").text == "Bob\n\ncame."
-    assert [library.show(name).source for name in ("a", "b.md")] == [str(letters / "a.txt"), None]
-
-
-def test_an_archive_has_several_documents(library):
-    assert kinds(library.add_file(zip_of({"a.txt": b"Ann left.", "b.txt": b"Bob came."}), "all.zip")) == {
-        "all.zip/a": "added",
-        "all.zip/b": "added",
-    }
-
-
 def test_a_file_that_changed_replaces_its_own_document_only(library, letters):
     library.add_file(letters / "a.txt")
     (letters / "a.txt").write_text("Ann stayed.")
@@ -49,12 +30,6 @@ def test_a_file_that_changed_replaces_its_own_document_only(library, letters):
     with pytest.raises(NameTakenError, match="already exists"):
         library.add_file(b"Another Ann.", "a.txt")
     assert kinds(library.add_file(b"Another Ann.", "a.txt", replace=True)) == {"a": "replaced"}
-
-
-def test_tags_of_files_are_kept(library, letters):
-    library.add_file(letters / "a.txt", tags=["paid"])
-    library.add_folder(letters / "sub", tags=["open"])
-    assert [names(library, Subset(tags=(tag,))) for tag in ("paid", "open")] == [["a"], ["b"]]
 
 
 def test_a_folder_is_added_and_brought_in_line(library, letters):
@@ -125,15 +100,6 @@ def test_a_library_follows_a_folder(library, letters):
     stop.set()
     assert list(rounds) == []
     assert len(seen) == 5
-
-
-def test_documents_of_a_folder_that_vanishes_stay(library, letters):
-    rounds = library.watch(letters)
-    next(rounds)
-    letters.rename(letters.with_name("away"))
-    with pytest.raises(AttarError, match="is gone"):
-        list(rounds)
-    assert names(library) == ["a", "sub/b"]
 
 
 def test_a_file_that_cannot_be_read_is_read_once_it_can_be(library, letters):

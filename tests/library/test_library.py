@@ -6,33 +6,11 @@ import pytest
 
 from attar.errors import (
     FormatError,
-    OptionError,
     ReaderMismatchError,
     StoreError,
     UnknownDocumentError,
 )
-from attar.library.documents import MemoryCache
 from attar.library.library import Library
-from attar.memory.memory import Memory
-from attar.results import Change
-
-QUESTIONS = ["Who left?", "___ is the new owner .", "Where did it happen?"]
-
-
-def test_ask_gives_the_readers_answers(library, reader, texts):
-    library.add("emma", texts[0])
-    memory = reader.read(texts[0])
-    answers, wanted = library.ask("emma", QUESTIONS[1], top=3), reader.answer(memory, QUESTIONS[1], top=3)
-    assert [answer.text for answer in answers] == [answer.text for answer in wanted]
-    assert [a.probability for a in answers] == pytest.approx([a.probability for a in wanted], rel=1e-4)
-
-
-def test_one_question_per_document(library, texts):
-    names = ["a", "b", "a"]
-    library.add_many(zip("ab", texts, strict=False))
-    answers = library.ask_many(names, QUESTIONS)
-    for name, question, best in zip(names, QUESTIONS, answers, strict=True):
-        assert [answer.text for answer in best] == [answer.text for answer in library.ask(name, question)]
 
 
 def test_an_error_takes_the_place_of_its_own_question_only(library, texts):
@@ -48,16 +26,6 @@ def test_ask_gives_five_answers_by_default_and_all_with_none(library, texts):
     library.add("emma", texts[0])
     assert len(library.ask("emma", "Who left?")) == 5
     assert len(library.ask("emma", "Who left?", top=None)) > 5
-
-
-def test_appending_gives_the_memory_of_both_texts_read_as_one(library, reader, texts):
-    library.add("emma", texts[0], title="Emma")
-    change = library.append("emma", texts[1])
-    whole = reader.read(f"{texts[0]}\n\n{texts[1]}")
-    assert library.memory("emma") == whole
-    document = library.show("emma")
-    assert change == Change("emma", "appended", whole.tokens, document.bytes)
-    assert document.title == "Emma"
 
 
 def test_kept_texts_are_appended_to(folder, reader, texts):
@@ -86,24 +54,12 @@ def test_an_append_continues_from_what_another_process_wrote_meanwhile(
     assert library.show("emma").tokens == sum(reader.read(text).tokens for text in texts[:3])
 
 
-def test_appending_a_blank_text_is_refused(library, texts):
-    library.add("emma", texts[0])
-    with pytest.raises(FormatError, match="is blank"):
-        library.append("emma", "\n")
-
-
 def test_several_documents_are_removed_or_none(library, texts):
     library.add_many(zip("abc", texts, strict=False))
     with pytest.raises(UnknownDocumentError, match="'d'"):
         library.remove("a", "d")
     library.remove("a", "c", "a")
     assert [each.name for each in library.documents()] == ["b"]
-
-
-def test_a_reader_that_is_not_the_stores_is_refused(library, folder, make_reader, texts):
-    library.add("emma", texts[0])
-    with pytest.raises(OptionError, match="has memories of the reader"):
-        Library(folder, make_reader(6))
 
 
 def test_a_readers_folder_that_is_not_the_stores_is_refused_when_it_is_loaded(
@@ -160,27 +116,6 @@ def test_threads_can_ask_at_the_same_time(library, texts):
     assert wrong == []
 
 
-@pytest.fixture
-def decoded(monkeypatch):
-    """A list that gets an item for each memory that is decoded."""
-    calls = []
-    decode = Memory.from_bytes
-
-    def count(data, what):
-        calls.append(data)
-        return decode(data, what)
-
-    monkeypatch.setattr(Memory, "from_bytes", count)
-    return calls
-
-
-def test_a_document_is_decoded_once_for_many_questions(library, texts, decoded):
-    library.add("emma", texts[0])
-    first = library.ask("emma", "Who left?")
-    assert library.ask("emma", "Who left?") == first
-    assert len(decoded) == 1
-
-
 @pytest.mark.parametrize("change", ["replace", "append", "remove and add"])
 def test_another_processs_change_is_seen_at_once(library, folder, reader, texts, change):
     library.add("emma", texts[0])
@@ -195,22 +130,6 @@ def test_another_processs_change_is_seen_at_once(library, folder, reader, texts,
             other.add("emma", texts[1])
     fresh = reader.answer(library.memory("emma"), "Who left?", top=5)
     assert [answer.text for answer in library.ask("emma", "Who left?")] == [each.text for each in fresh]
-
-
-def test_the_cache_drops_the_least_recently_used_memory(library, texts):
-    library.add_many(zip("abc", texts, strict=False))
-    with library.store.snapshot() as now:
-        unlimited = MemoryCache(2**30)
-        for name in "abc":
-            unlimited.get(now, name)
-        small = MemoryCache(unlimited.bytes - 1)
-        a, b = small.get(now, "a"), small.get(now, "b")
-        assert small.get(now, "a") is a
-        small.get(now, "c")
-        assert len(small) == 2
-        assert small.bytes <= small.limit
-        assert small.get(now, "a") is a
-        assert small.get(now, "b") is not b
 
 
 def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_others(library, texts):

@@ -3,12 +3,9 @@
 import pytest
 
 from attar.errors import FormatError, OptionError
-from attar.library.asking import grouped, list_answers
-from attar.library.documents import distinct_places
+from attar.library.asking import grouped
 from attar.library.library import Library
-from attar.library.shard import OpenedShard
-from attar.reader.reader import Reader
-from attar.results import ABSENT, Answer, Subset
+from attar.results import Answer
 
 LETTERS = {
     "march": "The meeting in March was held by Priya Raman. Coffee was served in the hall.",
@@ -21,8 +18,8 @@ QUESTION = "Who held the meeting?"
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    with Library(tmp_path_factory.mktemp("listing") / "library", Reader.load()) as library:
+def library(tmp_path_factory, shipped):
+    with Library(tmp_path_factory.mktemp("listing") / "library", shipped) as library:
         library.add_many(LETTERS.items())
         yield library
 
@@ -43,21 +40,6 @@ def test_places_are_grouped_by_answer_and_counted(library):
 
 
 @pytest.mark.slow
-def test_groups_are_ordered_by_how_likely_they_are_and_cut(library):
-    groups = library.list_answers(QUESTION)
-    assert [group.probability for group in groups] == sorted(
-        (group.probability for group in groups), reverse=True
-    )
-    assert library.list_answers(QUESTION, top=1) == groups[:1]
-
-
-@pytest.mark.slow
-def test_only_documents_of_a_subset_are_listed(library):
-    only = Subset(names=("april", "tea"))
-    assert by_answer(library.list_answers(QUESTION, within=only)) == {"Tom Okafor": ["april"]}
-
-
-@pytest.mark.slow
 def test_nothing_is_listed_where_the_answer_is_not_in_the_library(library):
     question = "What is the capital of Norway?"
     assert library.ask_all(question)[0].absent
@@ -65,32 +47,10 @@ def test_nothing_is_listed_where_the_answer_is_not_in_the_library(library):
 
 
 @pytest.mark.slow
-def test_copies_of_a_document_are_places(library, tmp_path):
-    with Library(tmp_path / "copies", library.reader) as other:
-        other.add_many([*LETTERS.items(), ("copy", LETTERS["april"])])
-        assert by_answer(other.list_answers(QUESTION))["Tom Okafor"] == ["april", "copy"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("question", "top", "kind"), [("?", None, FormatError), (QUESTION, 0, OptionError)])
 def test_mistakes_are_one_line(library, question, top, kind):
     with pytest.raises(kind):
         library.list_answers(question, top=top)
-
-
-@pytest.mark.slow
-def test_shards_list_what_one_library_lists(library, tmp_path):
-    parts = [Library(tmp_path / str(at), library.reader) for at in range(2)]
-    for at, item in enumerate(LETTERS.items()):
-        parts[at % 2].add(*item)
-    with parts[0], parts[1], parts[0].opened() as one, parts[1].opened() as two:
-
-        def each_shard(step):
-            return [step(shard) for shard in (one, two) if isinstance(shard, OpenedShard)]
-
-        assert by_answer(list_answers(each_shard, QUESTION, None)) == by_answer(
-            library.list_answers(QUESTION)
-        )
 
 
 @pytest.mark.slow
@@ -106,17 +66,6 @@ def test_a_question_for_yes_or_no_gets_the_sentence_that_decides(library, ask, p
     assert len(texts) == len(set(texts))  # each sentence once
 
 
-@pytest.mark.slow
-def test_polite_words_do_not_change_what_all_documents_answer(library):
-    question = "Are dogs allowed in the hall?"
-    assert library.ask_all(f"Hi, {question}") == library.ask_all(question)
-
-
-@pytest.mark.slow
-def test_other_questions_get_phrases(library):
-    assert library.ask("rules", "Where are dogs not allowed?")[0].kind != "sentence"
-
-
 def test_answers_differ_by_more_than_case_articles_and_punctuation():
     said = [
         Answer(text, 0.2, "name") for text in ("The Old Inn", "old inn.", "an old inn", "Old Mill", "the")
@@ -125,13 +74,4 @@ def test_answers_differ_by_more_than_case_articles_and_punctuation():
         ("The Old Inn", 3),
         ("Old Mill", 1),
         ("the", 1),
-    ]
-
-
-def test_sentences_that_several_phrases_stand_in_are_one_place():
-    one = Answer("Ann left.", 0.3, "sentence", "Ann left.", 0, 9)
-    absent = Answer("", 0.2, ABSENT)
-    assert distinct_places([one, absent, one]) == [
-        Answer("Ann left.", 0.6, "sentence", "Ann left.", 0, 9),
-        absent,
     ]

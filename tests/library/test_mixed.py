@@ -3,7 +3,6 @@
 import pytest
 
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from benchmarks.stories import tell_stories
 
 pytestmark = pytest.mark.slow
@@ -26,8 +25,8 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    with Library(tmp_path_factory.mktemp("mixed") / "library", Reader.load()) as library:
+def library(tmp_path_factory, shipped):
+    with Library(tmp_path_factory.mktemp("mixed") / "library", shipped) as library:
         library.add_many(LETTERS.items())
         yield library
 

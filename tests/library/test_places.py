@@ -5,7 +5,6 @@ import pytest
 from attar.documents.sources import find_files
 from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.store.records import Origin, unpack_parts
 from benchmarks.document_files import pdf_of
 
@@ -14,16 +13,11 @@ pytestmark = pytest.mark.slow
 PAGES = ["Ann Lee lives in Bath.", "Bob Ray paid 900 pounds to the landlord.", "Eve Moss owns a red boat."]
 
 
-@pytest.fixture(scope="module")
-def phrases():
-    return Reader.load()
-
-
 @pytest.fixture
-def filled(folder, phrases, tmp_path):
+def filled(folder, shipped, tmp_path):
     (tmp_path / "rent.pdf").write_bytes(pdf_of(PAGES))
     (tmp_path / "more.pdf").write_bytes(pdf_of(["Dan Fox sails to Dover.", "Kim Hale bakes bread."]))
-    with Library(folder, phrases) as library:
+    with Library(folder, shipped) as library:
         library.add_many(read_files(find_files([tmp_path / "rent.pdf", tmp_path / "more.pdf"]).files))
         yield library
 
@@ -46,13 +40,6 @@ def place(library, name, question, expected):
 )
 def test_an_answer_names_its_page(filled, question, expected, page):
     assert place(filled, "rent.pdf", question, expected) == page
-
-
-def test_many_documents_at_once_have_their_own_places(filled):
-    filled.add("note", "Ann Lee lives in Bath.")
-    found = filled.ask_many(["rent.pdf", "note"], "Where does Ann Lee live?", top=None)
-    places = [next(each.place for each in answers if "Bath" in each.text) for answers in found]
-    assert places == ["page 1", None]
 
 
 def test_an_answer_from_all_documents_names_its_document_and_page(filled):
@@ -84,14 +71,3 @@ def test_a_merged_document_names_document_and_page(filled):
         ("Ann Lee lives in Bath", "note"),
         ("Dan Fox sails to Dover", "more.pdf, page 1"),
     ]
-
-
-def test_places_need_no_kept_text(folder, phrases, tmp_path):
-    (tmp_path / "rent.pdf").write_bytes(pdf_of(PAGES))
-    with Library(folder, phrases, keep_text=False) as library:
-        library.add_many(read_files(find_files([tmp_path / "rent.pdf"]).files))
-        library.append("rent.pdf", "Liv Berg sings alto.")
-        answers = library.ask("rent.pdf", "Who owns a boat?", top=None)
-        assert next(each.place for each in answers if "Eve Moss" in each.text) == "page 3"
-        answers = library.ask("rent.pdf", "Who sings alto?", top=None)
-        assert next(each.place for each in answers if "Liv Berg" in each.text) is None

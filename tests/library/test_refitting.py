@@ -5,7 +5,6 @@ import pytest
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.results import Refit
-from attar.search.statistics import Statistics
 from attar.store.records import key_of
 
 from .conftest import damage
@@ -55,13 +54,6 @@ def test_documents_without_a_text_are_not_lost(without_text):
     assert set(found(without_text, TEXTS["rome"])) == {"rome", "tea"}
 
 
-def test_documents_without_a_text_are_left_out_if_told(without_text):
-    assert without_text.refit(leave_out=True) == Refit(1, left_out=1)
-    assert found(without_text, TEXTS["tea"]) == ["tea"]
-    (line,) = without_text.search_state.lines()
-    assert line.startswith("1 documents are left out, such as 'rome'")
-
-
 @pytest.mark.parametrize("task", ["fitting", "signatures"])
 def test_a_document_that_is_removed_meanwhile_is_not_missed(library, task):
     progress = after_some_progress(lambda: library.remove("rome"), task)
@@ -90,22 +82,3 @@ def test_damaged_documents_are_counted(library, folder, reader, kind):
     damage(folder, kind + key_of("rome"))
     with Library(folder, reader) as opened:
         assert opened.refit() == Refit(len(TEXTS) - 1, damaged=1)
-
-
-def test_an_empty_library_is_refused(folder, reader):
-    with Library(folder, reader) as library, pytest.raises(OptionError, match=r"no document .* has a text"):
-        library.refit()
-
-
-def test_a_long_text_is_fitted_window_by_window(library, monkeypatch):
-    library.add("long", 400 * (TEXTS["rome"] + " "))
-    longest = []
-    with_states = Statistics.with_states
-    monkeypatch.setattr(
-        Statistics,
-        "with_states",
-        lambda self, ids, states: longest.append(len(states)) or with_states(self, ids, states),
-    )
-    library.refit()
-    assert len(longest) > len(TEXTS) + 10
-    assert max(longest) <= 512

@@ -28,18 +28,6 @@ def test_the_same_key_and_text_append_once(library):
     assert count(library) == 1
 
 
-def test_without_a_key_every_append_counts(library):
-    library.append("emma", TEXT)
-    library.append("emma", TEXT)
-    assert count(library) == 2
-
-
-def test_another_text_with_the_same_key_is_another_change(library):
-    library.append("emma", TEXT, key="k")
-    library.append("emma", "Then Eve came.", key="k")
-    assert library.show("emma").text.endswith(TEXT + "\n\nThen Eve came.")
-
-
 def test_a_repeat_is_recognised_after_other_changes(library):
     library.append("emma", TEXT, key="k")
     for at in range(CHANGE_IDS - 2):

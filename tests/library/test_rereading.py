@@ -134,20 +134,6 @@ def test_an_interrupted_reread_is_continued(filled, other, texts, assert_moved, 
     assert_moved(dict(zip(("a", "b", "c", "titled"), texts, strict=False)))
 
 
-def test_a_reread_to_a_third_reader_starts_afresh(filled, folder, other, make_reader, monkeypatch):
-    third = make_reader(9)
-
-    def interrupt(_):
-        raise KeyboardInterrupt
-
-    reading(other, monkeypatch, interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        filled.reread(other)
-    assert os.listdir(folder / "reread") == [other.fingerprint]
-    assert filled.reread(third).read == 4
-    assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-
-
 def test_what_others_change_meanwhile_is_read_too(
     filled, folder, other, reader, texts, assert_moved, monkeypatch
 ):

@@ -5,8 +5,6 @@ import pytest
 
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.library.searching import SearchState
-from attar.reader.reader import Reader
 from attar.search.signatures import SignatureRecord, Signer
 from attar.store.parquet import export_store, import_store
 from attar.store.signatures import STATISTICS_KEY
@@ -124,25 +122,6 @@ def test_one_question_sees_one_state_of_the_library(library):
     assert "tea" not in found(library, "tea")
 
 
-@pytest.mark.parametrize("signed", [True, False], ids=["signed", "imported without signatures"])
-def test_a_long_document_is_not_read_again_to_append_a_sentence(library, monkeypatch, signed):
-    text = "Ann met Bob in the old town of Bath. " * 200
-    library.add("long", text)
-    if not signed:
-        without_signature(library, "long")
-    read = []
-    token_states = Reader.token_states
-
-    def counted(reader, texts, on_states):
-        read.extend(texts)
-        token_states(reader, texts, on_states)
-
-    monkeypatch.setattr(Reader, "token_states", counted)
-    library.append("long", NEW)
-    assert sum(map(len, read)) < len(text) / 4
-    assert "long" in found(library, NEW)
-
-
 def test_an_appended_document_has_the_signature_of_the_whole(library, folder, reader):
     library.append("tea", "Black tea is oxidised. Assam lies in India.")
     library.append("tea", "Milk is added in England.")
@@ -155,15 +134,6 @@ def test_an_appended_document_has_the_signature_of_the_whole(library, folder, re
     assert (bits[0] == bits[1]).mean() > 0.99
 
 
-def test_merged_documents_have_the_sums_of_their_parts(folder, reader):
-    with Library(folder, reader, keep_text=False) as library:
-        library.add_many(TEXTS.items())
-        library.merge("both", ["tea", "rome"])
-        tea, rome, both = (record(library, name).sums() for name in ("tea", "rome", "both"))
-        np.testing.assert_allclose(both.triangle, tea.triangle + rome.triangle, rtol=1e-6)
-        assert set(found(library, TEXTS["tea"])) == {"both", *TEXTS}
-
-
 def test_missing_signatures_are_made_from_texts_and_kept(library):
     expected = record(library, "tea")
     without_signature(library, *TEXTS)
@@ -171,15 +141,6 @@ def test_missing_signatures_are_made_from_texts_and_kept(library):
     assert record(library, "tea") is None
     assert found(library, TEXTS["tea"])[0] == "tea"
     assert record(library, "tea").signature == expected.signature
-
-
-def test_a_read_only_library_without_signatures_is_searched(library, folder, reader):
-    without_signature(library, "tea")
-    library.close()
-    with Library(folder, reader, read_only=True) as reading:
-        assert found(reading, TEXTS["tea"])[0] == "tea"
-        assert reading.search_state == SearchState([], 0.0)
-        assert record(reading, "tea") is None
 
 
 def test_documents_without_text_and_signature_are_left_out_with_a_line(folder, reader):
@@ -190,11 +151,6 @@ def test_documents_without_text_and_signature_are_left_out_with_a_line(folder, r
             assert set(found(library, TEXTS["tea"])) == TEXTS.keys() - {"tea"}
             (line,) = library.search_state.lines()
             assert line.startswith("1 documents are left out, such as 'tea'")
-
-
-def test_drifted_statistics_suggest_a_refit():
-    (line,) = SearchState([], 0.25).lines()
-    assert "attar store refit" in line
 
 
 @pytest.mark.parametrize("data", [b"garbage", None], ids=["checksum", "content"])

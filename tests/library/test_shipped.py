@@ -4,8 +4,6 @@ import pytest
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.memory.phrases import JOINT
-from attar.reader.reader import Reader
 from attar.store.records import Record
 
 pytestmark = pytest.mark.slow
@@ -22,12 +20,6 @@ since 1998.
 
 Your loving sister,
 Clara"""
-SECOND = "The bus to Porto was late. Edmund waited for us at the station with a basket of oranges."
-
-
-@pytest.fixture(scope="module")
-def shipped() -> Reader:
-    return Reader.load()
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +32,6 @@ def library(shipped, memory, tmp_path):
     with Library(tmp_path / "library", shipped) as library:
         library.store.put(Record.of("letter", memory, text=LETTER), reader=memory.reader)
         yield library
-
-
-def test_phrases_say_which_text_fits_a_question_and_nothing_where_none_answers(shipped, memory):
-    other = shipped.read("The bridge was opened in 1859. It has two tracks and four lanes for cars.")
-    fits = shipped.match([memory, other], "Who owns the hotel?")
-    assert fits[0] > fits[1] + 1
-    about = shipped.match([memory, other], "aerodynamic heating of slender bodies at high speed")
-    assert about[0] == pytest.approx(about[1], abs=0.2)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +87,3 @@ def test_answers_have_no_quotes_if_the_text_is_not_kept(shipped, tmp_path):
         assert (best.text, best.quote) == ("Teresa Almeida", None)
         assert LETTER[best.start : best.end] == best.text
         assert library.show("letter").text is None
-
-
-def test_an_appended_text_is_quoted_at_its_place(library):
-    library.append("letter", SECOND)
-    text = library.show("letter").text
-    assert text == LETTER + JOINT + SECOND
-    best = library.ask("letter", "What did Edmund have in the basket?")[0]
-    assert best.quote == "Edmund waited for us at the station with a basket of oranges."
-    assert text[best.start : best.end] == best.text
-    assert library.ask("letter", "Who owns the hotel?")[0].text == "Teresa Almeida"

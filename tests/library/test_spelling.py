@@ -4,7 +4,6 @@ import pytest
 
 from attar.library import finding
 from attar.library.library import Library
-from attar.reader.reader import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -22,16 +21,10 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    with Library(tmp_path_factory.mktemp("spelling") / "library", Reader.load()) as library:
+def library(tmp_path_factory, shipped):
+    with Library(tmp_path_factory.mktemp("spelling") / "library", shipped) as library:
         library.add_many(TEXTS.items())
         yield library
-
-
-def spellings(library, *texts):
-    """What is looked for in addition to the words of each text."""
-    with library.opened() as shard:
-        return finding._other_spellings(shard.alone, texts, shard.alone(lambda one: one.corpora(texts)))
 
 
 @pytest.mark.parametrize(
@@ -60,23 +53,6 @@ def test_asking_finds_the_document(library, question, answer):
     assert next(each.document for each in found if not each.absent) == answer
 
 
-def test_words_that_documents_have_are_not_spelled_otherwise(library):
-    assert spellings(library, "Who keeps the keys of the shed?", "Where was salt traded?") == [[], []]
-
-
-def test_a_word_without_a_neighbour_changes_nothing(library):
-    assert spellings(library, "Where is the defibrillator?") == [[]]
-
-
-def test_only_words_that_a_text_has_are_taken_for_neighbours(library):
-    assert spellings(library, "Priya Ramen", "Acheve", "1610", "24,500") == [
-        ["raman"],
-        ["achebe"],
-        ["1,610"],
-        ["24500"],
-    ]
-
-
 def test_the_ranking_of_ordinary_queries_is_the_same_bit_for_bit(library, monkeypatch):
     queries = ["Who keeps the keys of the shed?", "mining salt", "When was the heating repaired?"]
     with library.opened() as shard:
@@ -85,30 +61,6 @@ def test_the_ranking_of_ordinary_queries_is_the_same_bit_for_bit(library, monkey
             finding, "_other_spellings", lambda each_shard, texts, corpora: [[] for _ in texts]
         )
         assert finding.find_candidates(shard.alone, queries, 9) == before
-
-
-def test_a_word_that_another_shard_has_is_known(library, tmp_path):
-    parts = [Library(tmp_path / str(at), library.reader) for at in range(2)]
-    parts[0].add("noodles", "The ramen is served hot.")
-    parts[1].add("travel", TEXTS["travel"])
-    with parts[0], parts[1], parts[0].opened() as one, parts[1].opened() as two:
-
-        def each_shard(step):
-            return [step(one), step(two)]
-
-        texts = ["Who cooks ramen?", "Who is Raamn?"]
-        assert finding._other_spellings(
-            each_shard, texts, each_shard(lambda shard: shard.corpora(texts))
-        ) == [
-            [],
-            ["raman"],
-        ]
-
-
-def test_texts_that_are_not_kept_are_found_too(library, tmp_path):
-    with Library(tmp_path / "without", library.reader, keep_text=False) as other:
-        other.add_many(TEXTS.items())
-        assert other.search("Priya Ramen")[0].document == "travel"
 
 
 def test_a_query_of_a_thousand_unknown_words_is_answered(library):

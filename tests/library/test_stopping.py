@@ -27,28 +27,3 @@ def test_is_stopped(library: Library, work: Callable[[Library], object]) -> None
         work(library)
     assert list(library.documents()) == before
     work(library)
-
-
-def test_a_long_text_is_left_between_two_windows(library: Library) -> None:
-    """Each look is a window, a batch or a sentence: the second tenth of the work is not begun."""
-    looks = 0
-
-    def count() -> bool:
-        nonlocal looks
-        looks += 1
-        return False
-
-    with stopped_by(count):
-        library.add("whole", TEXT * 20)
-    whole, looks = looks, 0
-
-    def stop() -> bool:
-        nonlocal looks
-        looks += 1
-        return looks > whole // 10
-
-    with stopped_by(stop), pytest.raises(StoppedError):
-        library.add("part", TEXT * 20 + "Bob left.")
-    assert whole > 20
-    assert looks == whole // 10 + 1
-    assert "part" not in library

@@ -10,8 +10,6 @@ from attar.library.library import Library
 from attar.results import Subset
 from attar.store.records import Origin
 
-from .conftest import damage
-
 
 def draft(name, text, source="", day=""):
     return Draft.of(name, text)._replace(origin=Origin(source=source, date=day))
@@ -51,33 +49,11 @@ def test_lists_have_the_documents_that_fit_all_that_is_given(library, within, na
     assert [document.name for document in library.documents(within=within)] == names
 
 
-def test_pages_of_a_subset(library):
-    within = Subset(folder="/home")
-    assert [document.name for document in library.documents(within=within, limit=1)] == ["old/rent"]
-    assert [document.name for document in library.documents(within=within, after="old/rent")] == ["rome"]
-
-
 def test_questions_and_searches_of_a_subset_know_no_other_document(library):
     within = Subset(folder="notes")
     assert {answer.document for answer in library.ask_all("What gives joy?", within=within)} <= {"rome", None}
     assert [hit.document for hit in library.search("zebra tea", within=within)] == ["rome"]
     assert len(library.search("zebra tea", within=Subset())) == 3
-
-
-def test_a_subset_follows_changes(library):
-    within = Subset(tags=("hot",))
-    assert len(library.search("zebra tea", within=within)) == 1
-    library.add("coffee", "Coffee gives joy.", tags=["hot"])
-    assert {hit.document for hit in library.search("zebra tea", within=within)} == {"tea", "coffee"}
-
-
-def test_a_damaged_document_is_in_no_subset(folder, reader, library):
-    library.close()
-    damage(folder, b"frome")
-    with Library(folder, reader) as library:
-        assert [document.name for document in library.documents(within=Subset(folder="/home"))] == [
-            "old/rent"
-        ]
 
 
 def test_tags_and_metadata_stay_until_others_are_given(library):

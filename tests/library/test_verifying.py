@@ -34,10 +34,6 @@ def test_nearly_with_the_differences_of_each_place(library):
     }
 
 
-def test_absent(library):
-    assert library.verify("The moon is made of green cheese").verdict == "absent"
-
-
 def test_only_a_subset(library):
     verified = library.verify("The harbour closes on 3 November", within=Subset(names=("note",)))
     assert [passage.document for passage in verified.passages] == ["note"]

@@ -12,7 +12,6 @@ from tests.memory.test_phrases import A, B, check_places
 
 C = A + " Once."
 BOTH_WAYS = pytest.mark.parametrize("act", [Memory.__add__, Memory.__sub__], ids=["+", "-"])
-FORMS = pytest.mark.parametrize("form", ["phrases", "ridge"])
 
 
 class TestPhrases:
@@ -83,11 +82,6 @@ class TestRidge:
 
 
 class TestRefusals:
-    @FORMS
-    def test_a_number_cannot_be_added(self, form):
-        with pytest.raises(TypeError):
-            memory_of(A, form=form) + 1
-
     @BOTH_WAYS
     @pytest.mark.parametrize(
         ("other", "error", "line"),

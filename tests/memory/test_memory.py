@@ -1,8 +1,6 @@
 """A memory: what it takes, what a lookup returns, its int8 numbers, equality."""
 
 import pickle
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -26,12 +24,6 @@ class TestMaking:
         with pytest.raises(FrozenInstanceError):
             memory.tokens = 3
 
-    def test_the_numbers_that_were_given_stay_writable(self):
-        memory = memory_of(TEXT)
-        numbers = memory.numbers.copy()
-        replace(memory, numbers=numbers)
-        numbers[:] = 0
-
     @pytest.mark.parametrize(
         ("changes", "error", "line"),
         [
@@ -54,20 +46,6 @@ class TestMaking:
         assert isinstance(refused.value, AttarError)
         assert "\n" not in str(refused.value)
 
-    def test_sums_of_a_ridge_have_more_columns_than_rows(self):
-        with pytest.raises(ShapeError, match=r"\[k, d \+ k\] for ridge, got \[4, 4\]"):
-            replace(memory_of(TEXT, form="ridge"), numbers=np.zeros((4, 4), np.int8))
-
-    def test_numbers_that_are_not_finite_cannot_be_rounded(self):
-        with pytest.raises(OptionError, match="finite numbers"), np.errstate(invalid="ignore"):
-            Memory.quantized(
-                np.full((1, 2), np.nan, np.float32),
-                form="phrases",
-                phrases=index_of("Ann"),
-                tokens=1,
-                reader="r",
-            )
-
 
 class TestInt8:
     def test_a_number_is_off_by_half_a_level_of_its_row_at_most(self):
@@ -81,11 +59,6 @@ class TestInt8:
             np.zeros((1, 2), np.float32), form="phrases", phrases=index_of("Ann"), tokens=1, reader="r"
         )
         assert memory.lookup(np.ones((1, 2))).tolist() == [[0]]
-
-    def test_float32_numbers_are_computed_once(self):
-        memory = memory_of(TEXT)
-        assert memory.dequantized is memory.dequantized
-        assert memory.dequantized.dtype == np.float32
 
 
 class TestLookup:
@@ -124,12 +97,3 @@ class TestValue:
         assert memory != memory_of(TEXT, form=form, seed=1)
         assert memory != replace(memory, tokens=9)
         assert memory != 0
-
-    def test_repr_shows_form_and_sizes(self):
-        assert repr(memory_of(TEXT)) == "<Memory: phrases, size 4, 8 tokens, 10 phrases>"
-
-    @pytest.mark.slow
-    def test_a_memory_needs_no_torch(self):
-        code = "from tests.memory.made import memory_of; from attar import Memory; m = memory_of('Ann ran.')"
-        code += "; Memory.from_bytes((m + m).to_bytes()); import sys; assert 'torch' not in sys.modules"
-        subprocess.run([sys.executable, "-c", code], check=True)

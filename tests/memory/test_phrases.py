@@ -75,17 +75,6 @@ class TestIndex:
         assert texts_of(taken) == [index.text_of(at) for at in kept]
         assert PhraseIndex.from_bytes(taken.to_bytes()) == taken
 
-    def test_a_part_is_found_where_it_was_added(self):
-        a, b = index_of(A), index_of(B)
-        assert [a.add(b).find(part) for part in (a, b)] == [0, 2]
-        assert a.find(b) is None
-        assert a.find(a.add(b)) is None
-
-    def test_the_tail_counts_the_taken_phrases_before_it(self):
-        index = index_of(A, tail_from=1)
-        assert index.tail_phrases == 4
-        assert index.take(np.array([1, 3, 5])).tail_phrases == 2
-
 
 class TestDamage:
     def damaged(self, **changes) -> bytes:

@@ -81,24 +81,6 @@ class TestBatches:
         assert loaded[["b", "a"]].names == ("b", "a")
         assert list(tmp_path.iterdir()) == [tmp_path / "some.safetensors"]
 
-    def test_bytes_are_those_of_the_tensors(self, kind):
-        memories = read(made(kind), documents())
-        kept = 0 if memories.kept is None else memories.kept.nbytes
-        assert memories.nbytes == memories.state.nbytes + kept + 3 * 8
-        assert memories.cpu().allclose(memories)
-
-    def test_are_printed_in_a_line(self, kind):
-        memories = read(made(kind), documents())
-        assert repr(memories).startswith(
-            f"Memories(mechanism='{memories.mechanism}', documents=3, state=[3, "
-        )
-
-    def test_are_not_close_to_others(self, kind):
-        memories = read(made(kind), documents())
-        assert not memories.allclose(read(made(kind), documents()))
-        assert not memories.allclose(memories[:2])
-        assert memories != memories[:]
-
 
 @pytest.mark.parametrize(("kind", "heads"), [*((kind, 1) for kind in SUMS), *((kind, 2) for kind in HEADED)])
 class TestSums:
@@ -115,11 +97,6 @@ class TestSums:
         assert rest.allclose(earlier)
         torch.testing.assert_close((earlier + later - later).state, earlier.state)
         assert (rest + later).allclose(earlier + later)
-
-    def test_sums_are_associative(self, kind, heads):
-        module = made(kind, heads)
-        a, b, c = (read(module, documents(), [n, 2, 1]) for n in (3, 7, 1))
-        assert ((a + b) + c).allclose(a + (b + c))
 
     def test_gradients_reach_both_texts(self, kind, heads):
         module = made(kind, heads)
@@ -173,10 +150,6 @@ class TestPreparing:
             module.lookup(m, q).square().sum() for m in (read(module, hidden), read(module, hidden).prepare())
         ]
         torch.testing.assert_close(*(torch.autograd.grad(loss, hidden)[0] for loss in losses))
-
-    def test_others_need_nothing(self):
-        memories = read(made("linear"), documents())
-        assert memories.prepare() is memories
 
     @pytest.mark.parametrize("heads", [1, 2])
     def test_an_empty_document_reads_as_zero(self, heads):

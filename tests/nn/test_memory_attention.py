@@ -93,24 +93,9 @@ def test_softmax_is_that_of_multihead_attention():
     torch.testing.assert_close(module(queries, source), other(queries, source, source)[0])
 
 
-@pytest.mark.parametrize("features", ["softplus", "elu", "relu"])
-@pytest.mark.parametrize("name", ["linear", "keyed"])
-def test_features_are_positive(name, features):
-    module, (queries, source) = layer(name, features=features), inputs()
-    assert (module.project_queries(queries) >= 0).all()
-    written = module.mechanism.keys(source) if name == "keyed" else module._written(source, None)[0]
-    assert (written >= 0).all()
-
-
 def test_normalized_readouts_do_not_depend_on_the_scale():
     module, (queries, source) = layer("linear", normalize=True, bias=False), inputs()
     torch.testing.assert_close(module(queries, source), module(queries, 100 * source), rtol=1e-4, atol=1e-4)
-
-
-def test_a_ridge_is_prepared_once():
-    module, (queries, source) = layer(ridge=True), inputs()
-    memories = module.encode(source)
-    torch.testing.assert_close(module.lookup(memories.prepare(), queries), module.lookup(memories, queries))
 
 
 @pytest.mark.parametrize("name", ["linear", "gated", "decayed", "keyed"])

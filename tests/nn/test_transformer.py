@@ -94,11 +94,6 @@ def test_the_states_are_those_of_bert(network, weights, kind):
     torch.testing.assert_close(found, bert(weights, SHAPE, ids, kind), rtol=1e-4, atol=1e-4)
 
 
-def test_without_types_all_tokens_have_the_first(network):
-    ids = torch.randint(0, 11, (2, 5))
-    torch.testing.assert_close(network(ids), network(ids, types=torch.zeros_like(ids)))
-
-
 @pytest.mark.parametrize("gradients", [True, False], ids=["with gradients", "without"])
 def test_padding_does_not_change_the_states(network, gradients):
     ids = torch.randint(0, 11, (2, 9))

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from attar.ops import reference
 from attar.ops.gram import encode
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
@@ -37,12 +36,6 @@ def train_adaptive(backward):
     return train
 
 
-def train_naive(n, k):
-    f = torch.randn(1, n, k, requires_grad=True)
-    alpha = torch.rand(1, n, requires_grad=True)
-    reference.encode(f, alpha).sum().backward()
-
-
 TRAINS = {
     "encode": train_encode,
     "adaptive, checkpoint": train_adaptive("checkpoint"),
@@ -56,19 +49,6 @@ def test_backward_keeps_a_few_vectors_per_token(name, k):
     vectors = slope(TRAINS[name], k) / (k * FLOAT)
     # F, its gradient, one memory a segment of k tokens (k²/k), and a few numbers for the gates (≤ 64 bytes).
     assert vectors <= 6 + 64 / (k * FLOAT)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", TRAINS)
-def test_backward_memory_per_token_is_linear_in_k(name):
-    small, large = (slope(TRAINS[name], k) for k in (32, 128))
-    assert large / small < 6  # 4 for n · k, 16 for n · k²
-
-
-def test_the_plain_loop_is_quadratic_in_k():
-    small, large = (slope(train_naive, k) for k in (32, 128))
-    assert large / small > 12
-    assert large > 128 * 128 * FLOAT  # it keeps every C_t
 
 
 @pytest.mark.parametrize("n", [750, 3000])

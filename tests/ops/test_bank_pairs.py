@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from attar.errors import DtypeError, FormatError, OptionError, ShapeError
-from attar.nn import MemoryAttention, attention
-from attar.ops import bank as banks
+from attar.nn import attention
 from attar.ops.bank import MemoryBank
 
 pytestmark = pytest.mark.gpu
@@ -54,16 +53,6 @@ def test_a_lookup_is_the_product_with_what_is_stored(k, d, dtype, backend, devic
     written = memories[documents.to(device)]
     allowed = ROUNDING[dtype] * 1.01 * written.abs().amax(2, keepdim=True) + 1e-12
     assert ((stored - written).abs() <= allowed).all()
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_row_of_zeros_stays_zero(dtype, backend, device):
-    memories = pairs(1, 4, 3, device)
-    memories[:, 1] = 0
-    bank = filled(memories, dtype, backend)
-    assert not bank.read(torch.tensor([0]))[:, 1].any()
-    assert bank.lookup(torch.tensor([0]), torch.ones(1, 4, device=device)).isfinite().all()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -151,15 +140,6 @@ def test_a_bank_gives_the_readouts_of_its_mechanism(ridge):
     torch.testing.assert_close(bank.lookup(["a", "b", "c"], queries), expected)
 
 
-def test_a_bank_serves_a_layer():
-    layer = MemoryAttention(8, 2, "gated", normalize=True)
-    memories, queries = layer.encode(torch.randn(2, 9, 8)), torch.randn(2, 8)
-    bank = MemoryBank(2, 8, heads=2, dtype=torch.float32, device="cpu")
-    bank.write(["a", "b"], layer.mechanism.matrices(memories))
-    found = layer.project_readouts(bank.lookup(["a", "b"], layer.project_queries(queries)))
-    torch.testing.assert_close(found, layer.lookup(memories, queries[:, None])[:, 0])
-
-
 def test_memories_of_a_ridge_must_be_prepared():
     module = attention("keyed", 4, ridge=True)
     memories = module.encode(torch.randn(1, 5, 4), values=torch.randn(1, 5, 3))
@@ -173,22 +153,6 @@ def test_memories_are_given_as_matrices(unchecked_shapes):
         DtypeError, match=r"^memories: expected a tensor of matrices, got Memories; a mechanism"
     ):
         MemoryBank(1, 4, values=3).write(["a"], memories)
-
-
-def test_lookups_in_parts_equal_the_product(device, monkeypatch):
-    monkeypatch.setattr(banks, "UNPACKED_AT_ONCE", 3)
-    memories = pairs(3, 4, 2, device)
-    bank, queries = filled(memories, torch.float32, "torch"), torch.randn(8, 4, device=device)
-    documents = torch.arange(8) % 3
-    assert_close(
-        bank.lookup(documents, queries),
-        torch.einsum("qkd,qk->qd", memories[documents].double(), queries.double()),
-    )
-
-
-def test_no_queries_give_no_readouts(device):
-    bank = MemoryBank(3, 4, values=2, device=device)
-    assert bank.lookup([], torch.zeros(0, 4, device=device)).shape == (0, 2)
 
 
 def test_mistakes_are_one_line(device, tmp_path):

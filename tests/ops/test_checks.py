@@ -25,26 +25,13 @@ CELL = AffineGates(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(2))
 
 MISTAKES = {
     "two axes": (lambda: encode(F[0]), ShapeError, ["f", "[B, n, k]", "[5, 3]"]),
-    "four axes": (lambda: encode(F[None]), ShapeError, ["f", "[B, n, k]", "[1, 2, 5, 3]"]),
     "whole numbers": (lambda: encode(F.long()), DtypeError, ["f", "floating-point", "torch.int64"]),
-    "complex numbers": (lambda: encode(F.cfloat()), DtypeError, ["f", "torch.complex64"]),
     "no tensor": (lambda: encode([[1.0]]), DtypeError, ["f", "a tensor", "list"]),
     "a gate too long": (lambda: encode(F, alpha=torch.ones(2, 6)), ShapeError, ["alpha", "[2, 5]", "[2, 6]"]),
-    "a gate of whole numbers": (
-        lambda: encode(F, beta=torch.ones(2, 5, dtype=torch.int32)),
-        DtypeError,
-        ["beta", "torch.int32"],
-    ),
-    "a gate with an axis too many": (lambda: encode(F, beta=F), ShapeError, ["beta", "[B, n]", "[2, 5, 3]"]),
     "another document's memory": (
         lambda: encode(F, initial=torch.zeros(1, 3, 3)),
         ShapeError,
         ["initial", "[2, 3, 3]", "[1, 3, 3]"],
-    ),
-    "a memory elsewhere": (
-        lambda: encode(F, initial=torch.zeros(2, 3, 3, device="meta")),
-        DeviceError,
-        ["initial", "cpu", "meta"],
     ),
     "a gate elsewhere": (
         lambda: encode(F, alpha=torch.zeros(2, 5, device="meta")),
@@ -52,19 +39,7 @@ MISTAKES = {
         ["alpha", "cpu", "meta"],
     ),
     "a length too many": (lambda: encode(F, lengths=[1, 2, 3]), ShapeError, ["lengths", "[2]", "[3]"]),
-    "one length for all": (lambda: encode(F, lengths=torch.tensor(3)), ShapeError, ["lengths", "[2]", "[]"]),
     "a length past the end": (lambda: encode(F, lengths=[5, 6]), ShapeError, ["lengths", "0 to 5", "6"]),
-    "a length below none": (lambda: encode(F, lengths=[-1, 2]), ShapeError, ["lengths", "0 to 5", "-1"]),
-    "lengths with fractions": (
-        lambda: encode(F, lengths=torch.tensor([1.0, 2.0])),
-        DtypeError,
-        ["lengths", "whole numbers", "torch.float32"],
-    ),
-    "lengths of yes and no": (
-        lambda: encode(F, lengths=torch.tensor([True, False])),
-        DtypeError,
-        ["lengths", "torch.bool"],
-    ),
     "an unknown backend": (
         lambda: encode(F, backend="cuda"),
         OptionError,
@@ -85,27 +60,11 @@ MISTAKES = {
         ShapeError,
         ["queries", "[2, 4, 4]", "[2, 4, 3]"],
     ),
-    "a lookup with one question alone": (
-        lambda: lookup(torch.zeros(2, 3, 3), Q[0]),
-        ShapeError,
-        ["queries", "[B, m, k]", "[4, 3]"],
-    ),
-    "a lookup for other documents": (
-        lambda: lookup(torch.zeros(3, 3, 3), Q),
-        ShapeError,
-        ["queries", "[3, 4, 3]", "[2, 4, 3]"],
-    ),
-    "softmax with queries of another size": (
-        lambda: softmax_lookup(torch.zeros(2, 5, 4), Q),
-        ShapeError,
-        ["queries", "[2, 4, 4]", "[2, 4, 3]"],
-    ),
     "softmax with lengths past the end": (
         lambda: softmax_lookup(F, Q, lengths=[6, 0]),
         ShapeError,
         ["lengths", "0 to 5", "6"],
     ),
-    "softmax over whole numbers": (lambda: softmax_lookup(F.int(), Q), DtypeError, ["hidden", "torch.int32"]),
 }
 
 
@@ -122,22 +81,6 @@ def test_an_error_is_one_line_with_what_was_expected_and_given(mistake):
     assert [word for word in words if word not in message] == []
 
 
-def test_errors_are_also_builtin_kinds_of_errors():
-    for kind, known in ((ShapeError, ValueError), (DtypeError, TypeError), (DeviceError, ValueError)):
-        assert issubclass(kind, known)
-
-
-def test_lengths_may_be_lists_tuples_or_integer_tensors():
-    f = torch.randn(2, 5, 3)
-    expected = encode(f, lengths=[2, 4])
-    for lengths in ((2, 4), torch.tensor([2, 4]), torch.tensor([2, 4], dtype=torch.uint8)):
-        assert torch.equal(encode(f, lengths=lengths), expected)
-
-
-def test_no_documents_have_no_lengths():
-    assert encode(torch.zeros(0, 5, 3), lengths=[]).shape == (0, 3, 3)
-
-
 class OnAGPU:
     """As much of a CUDA tensor as choosing a backend looks at."""
 
@@ -145,15 +88,6 @@ class OnAGPU:
 
     def __init__(self, dtype=torch.float32):
         self.dtype = dtype
-
-
-def test_auto_is_torch_on_a_cpu():
-    assert choose_backend("auto", torch.zeros(1)) == "torch"
-
-
-@pytest.mark.parametrize("name", ["reference", "torch"])
-def test_a_named_backend_is_used(name):
-    assert choose_backend(name, torch.zeros(1)) == name
 
 
 def test_auto_is_triton_on_a_gpu_where_it_is_installed(monkeypatch):

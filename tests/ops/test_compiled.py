@@ -16,11 +16,6 @@ def test_every_operation_compiles_to_one_graph_with_backward():
     assert compiled(__file__, "aot_eager", "read", "read_gated", "ask_softmax")
 
 
-@pytest.mark.nightly
-def test_the_default_compiler_agrees():
-    assert compiled(__file__, "inductor", "read")
-
-
 def compiled(file, backend, *names):
     """Whether everything of these names compiles and agrees with itself run eagerly, by running the file."""
     command = [sys.executable, file, backend, *names]

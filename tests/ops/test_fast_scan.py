@@ -31,13 +31,6 @@ def cast(cell, dtype):
     return AffineGates(*(x.to(dtype) for x in cell.tensors()))
 
 
-def count_sweeps(monkeypatch):
-    made = []
-    whole = fast_scan.remaining_weights
-    monkeypatch.setattr(fast_scan, "remaining_weights", lambda *given: made.append(given) or whole(*given))
-    return made
-
-
 def assert_exact(h, f, cell, initial=None, lengths=None, dtype=torch.float64):
     expected = encode_adaptive(h, f, cell, initial=initial, lengths=lengths, backend="reference")
     start = None if initial is None else initial.to(dtype)
@@ -71,18 +64,6 @@ def test_saturated_gates_agree_with_the_reference(bias):
     assert_exact(h, f, gates(1.0, bias=bias), initial)
 
 
-def test_an_initial_memory_need_not_be_symmetric():
-    h, f, _ = documents()
-    assert_exact(h, f, gates(1.0), torch.randn(3, 5, 5).double())
-
-
-def test_no_documents_or_no_tokens_leave_the_initial_memory():
-    cell = gates(1.0)
-    for batch, n in ((0, 20), (2, 0)):
-        h, f, initial = documents(batch=batch, n=n)
-        assert torch.equal(encode_adaptive(h, f, cell, initial=initial), initial)
-
-
 def test_nan_stays_in_its_document():
     h, f, initial = documents()
     cell = gates(3.0)
@@ -93,41 +74,10 @@ def test_nan_stays_in_its_document():
     torch.testing.assert_close(dirty[[0, 2]], clean[[0, 2]])
 
 
-def test_gates_that_ignore_the_memory_need_one_iteration(monkeypatch):
-    made = count_sweeps(monkeypatch)
-    h, f, _ = documents(n=2 * CHUNK)
-    encode_adaptive(h, f, gates(0.0))
-    assert len(made) == 2
-
-
-def test_an_iteration_makes_at_least_one_token_final(monkeypatch):
-    made = count_sweeps(monkeypatch)
-    h, f, _ = documents(n=CHUNK)
-    f[:] = torch.nan  # nothing ever settles
-    encode_adaptive(h, f, gates(1.0))
-    assert [first for _, first in made] == list(range(1, CHUNK))
-
-
 def test_a_long_chunk_of_strong_gates_is_exact(monkeypatch):
     monkeypatch.setattr(fast_scan, "CHUNK", 64)
-    made = count_sweeps(monkeypatch)
     h, f, _ = documents(n=64)
     assert_exact(h, f, gates(1.0))
-    assert len(made) > 10
-
-
-@pytest.mark.parametrize("wanting", ["h", "f", "initial", "cell"])
-@pytest.mark.parametrize("backward", ["checkpoint", "invert"])
-def test_training_uses_the_fast_chunk(monkeypatch, wanting, backward):
-    made = count_sweeps(monkeypatch)
-    h, f, initial = documents()
-    cell = gates(1.0)
-    {"h": h, "f": f, "initial": initial, "cell": cell.read_weight}[wanting].requires_grad_()
-    memory = encode_adaptive(h, f, cell, initial=initial, backward=backward)
-    forward = len(made)
-    assert forward
-    memory.sum().backward()
-    assert len(made) == forward + 5  # one per chunk: backward does not iterate
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
@@ -142,11 +92,3 @@ def test_gradients_agree_with_the_reference_for_gates_of_any_strength(strength, 
         results.append(torch.autograd.grad(memory, leaves, G))
     for expected, found in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
-
-
-@torch.no_grad()
-def test_vmap_gives_the_same_memories():
-    h, f, _ = documents(batch=4)
-    cell = gates(1.0)
-    mapped = torch.func.vmap(lambda h, f: encode_adaptive(h, f, cell))(h[:, None], f[:, None])[:, 0]
-    torch.testing.assert_close(mapped, encode_adaptive(h, f, cell))

@@ -27,11 +27,6 @@ def test_lookup_agrees_with_the_reference(batch, m, k):
         torch.testing.assert_close(x, y)
 
 
-def test_a_memory_may_be_keys_by_values():
-    memory, queries = torch.randn(2, 7, 3), torch.randn(2, 4, 7)
-    assert lookup(memory, queries).shape == (2, 4, 3)
-
-
 def test_queries_meet_the_keys_where_there_are_as_many_values():
     keys, values, queries = torch.randn(3, 1, 9, 4).double().unbind(0)
     expected = torch.einsum("bmk,bnk,bnd->bmd", queries, keys, values)
@@ -84,13 +79,6 @@ def test_softmax_without_documents_tokens_or_queries_reads_zeros(batch, n, m):
     assert (readouts == 0).all()
 
 
-def test_a_document_of_no_tokens_reads_as_zero_next_to_others():
-    hidden, queries = torch.randn(2, 3, 4), torch.randn(2, 2, 4)
-    readouts = softmax_lookup(hidden, queries, lengths=[0, 3])
-    assert (readouts[0] == 0).all()
-    torch.testing.assert_close(readouts[1], softmax_lookup(hidden[1:], queries[1:])[0])
-
-
 def test_what_lies_in_padding_does_not_leak_into_softmax():
     hidden = torch.randn(3, 6, 4).double()
     lengths = torch.tensor([0, 2, 6])
@@ -105,11 +93,6 @@ def test_what_lies_in_padding_does_not_leak_into_softmax():
     assert of_hidden.isfinite().all()
     assert of_queries.isfinite().all()
     assert (of_hidden[behind] == 0).all()
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_softmax_returns_the_queries_dtype(dtype):
-    assert softmax_lookup(torch.randn(1, 3, 4), torch.randn(1, 2, 4).to(dtype)).dtype == dtype
 
 
 def test_softmax_of_large_scores_stays_finite():

@@ -7,18 +7,17 @@ import sys
 
 from packaging.requirements import Requirement
 
-PROGRAM = """
+# Modules of these names are as if they were not installed.
+HIDING = """
 import sys
 from importlib.machinery import PathFinder
 
 class Finder(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        # Others are as if they were not installed.
-        return None if name.partition(".")[0] in {refused!r} else super().find_spec(name, path, target)
+        return None if name.partition(".")[0] in {absent!r} else PathFinder.find_spec(name, path, target)
 
 sys.meta_path = [Finder if finder is PathFinder else finder for finder in sys.meta_path]
-{code}
 """
 
 
@@ -30,9 +29,14 @@ def distributions(*names: str) -> set[str]:
         if name in wanted:
             continue
         wanted.add(name)
-        needed = map(Requirement, importlib.metadata.requires(name) or [])
-        left += [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+        left += required_names(importlib.metadata.requires(name) or [])
     return wanted
+
+
+def required_names(lines: list[str]) -> list[str]:
+    """The packages that lines of requirements name, without those of extras and of other platforms."""
+    needed = map(Requirement, lines)
+    return [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
 
 
 def modules_beside(*names: str) -> set[str]:
@@ -47,8 +51,8 @@ def normalized(name: str) -> str:
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    program = PROGRAM.format(refused=modules_beside("torch", "numpy", "scipy", "jaxtyping"), code=code)
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    hiding = HIDING.format(absent=modules_beside("torch", "numpy", "scipy", "jaxtyping"))
+    return subprocess.run([sys.executable, "-c", hiding + code], capture_output=True, text=True)
 
 
 def test_other_packages_are_refused_here() -> None:

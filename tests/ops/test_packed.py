@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.ops.gram import encode
-from attar.ops.lookups import lookup
 from attar.ops.packed import pack, packed_lookup, packed_update, unpack
 
 SIZES = [1, 2, 3, 64, 100, 127, 128, 129]
@@ -37,19 +36,6 @@ class TestPackAndUnpack:
         packed = pack(torch.from_numpy(matrix))
         assert np.array_equal(packed.numpy(), triangle(matrix))
         assert np.array_equal(unpack(packed).numpy(), matrix)
-
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
-    def test_every_dtype_is_preserved(self, dtype):
-        packed = torch.randn(2, 6).to(dtype)
-        assert unpack(packed).dtype == dtype
-        assert torch.equal(pack(unpack(packed)), packed)
-
-    def test_values_above_the_diagonal_are_not_read(self):
-        assert pack(torch.tensor([[1.0, torch.nan], [2.0, 3.0]])).tolist() == [1.0, 2.0, 3.0]
-
-    def test_a_transposed_memory_is_packed_as_its_copy(self):
-        matrix = torch.arange(9.0).view(3, 3) + torch.arange(9.0).view(3, 3).T
-        assert pack(matrix.T).tolist() == pack(matrix.T.contiguous()).tolist()
 
     def test_first_and_second_derivatives_equal_finite_differences(self):
         states = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
@@ -85,13 +71,6 @@ class TestPackAndUnpack:
         with pytest.raises(ShapeError, match="memory: expected"):
             pack(torch.zeros(shape))
 
-    @pytest.mark.usefixtures("unchecked_shapes")
-    @pytest.mark.parametrize("wrong", [[1.0], torch.zeros(1, 1, dtype=torch.int64)], ids=["list", "int"])
-    def test_other_types_than_floating_point_tensors_are_refused(self, wrong):
-        for function in (pack, unpack):
-            with pytest.raises(DtypeError):
-                function(wrong)
-
 
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestLookup:
@@ -118,11 +97,6 @@ class TestLookup:
         assert readout.dtype == packed.dtype
         assert readout.tolist() == [1.0, 2.0]
 
-    def test_a_read_only_array_can_be_looked_up(self, dtype):
-        packed = np.array([1, 2, 5], dtype)
-        packed.flags.writeable = False
-        assert packed_lookup(packed, np.array([1, 0], dtype)).tolist() == [1.0, 2.0]
-
 
 @pytest.mark.parametrize("dtype", DTYPES)
 class TestLookupMany:
@@ -138,19 +112,6 @@ class TestLookupMany:
         out = np.full_like(queries, np.nan)
         assert packed_lookup(packed, queries, documents, out) is out
         assert np.array_equal(out, expected)
-
-    def test_document_indices_may_be_a_list_a_tuple_or_a_tensor(self, dtype):
-        packed = torch.from_numpy(triangle(symmetric(3, 4, dtype=dtype)))
-        queries = torch.from_numpy(np.ones((2, 4), dtype))
-        expected = unpack(packed)[[2, 0]].sum(-1)
-        for documents in ([2, 0], (2, 0), torch.tensor([2, 0])):
-            torch.testing.assert_close(packed_lookup(packed, queries, documents), expected)
-
-    def test_agrees_with_the_batched_product(self, dtype):
-        memory = encode(torch.from_numpy(np.random.standard_normal((5, 9, 7)).astype(dtype)))
-        queries = torch.from_numpy(np.random.standard_normal((5, 7)).astype(dtype))
-        expected = lookup(memory, queries[:, None])[:, 0]
-        torch.testing.assert_close(packed_lookup(pack(memory), queries), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -175,20 +136,6 @@ class TestUpdate:
             packed_update(one_by_one, token, weight)
         assert np.allclose(at_once, one_by_one, **close(dtype))
 
-    @pytest.mark.parametrize("r", [1, 2, 20])
-    def test_a_negative_weight_removes_a_token(self, r, dtype):
-        start, f = triangle(symmetric(10, dtype=dtype)), np.random.standard_normal((r, 10)).astype(dtype)
-        packed = start.copy()
-        packed_update(packed, f)
-        packed_update(packed, f, -1.0)
-        assert np.allclose(packed, start, **close(dtype))
-
-    def test_writes_into_tensors(self, dtype):
-        f = torch.from_numpy(np.array([1, 2], dtype))
-        packed = torch.zeros(3, dtype=f.dtype)
-        packed_update(packed, f)
-        assert packed.tolist() == [1.0, 2.0, 4.0]
-
 
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
@@ -209,18 +156,14 @@ class TestInvalidArguments:
         ("packed", "query", "kind", "says"),
         [
             (np.zeros(4, np.float32), query, ShapeError, r"packed: expected \[3\].* k = 2, got \[4\]"),
-            (np.zeros((1, 3), np.float32), query, ShapeError, r"got \[1, 3\]"),
             (packed, np.zeros((2, 2), np.float32), ShapeError, r"packed: expected \[D, 3\]"),
             (packed, np.zeros((1, 2, 2), np.float32), ShapeError, r"queries: expected \[k\] or \[m, k\]"),
-            (packed, np.zeros(0, np.float32), ShapeError, r"queries: expected \[k\]"),
             (packed, query.astype(np.float64), DtypeError, "expected float64 as the others, got float32"),
             (packed.astype(np.float16), query, DtypeError, "packed: expected float32 .* got float16"),
-            (packed.astype(">f4"), query, DtypeError, "got >f4"),
             (packed, [0.0, 0.0], DtypeError, "queries: expected a numpy array.* got list"),
             (np.zeros(6, np.float32)[::2], query, ShapeError, "packed: expected numbers without gaps"),
             (packed, np.zeros(4, np.float32)[::2], ShapeError, "queries: expected numbers without gaps"),
             (np.frombuffer(bytes(13), np.float32, 3, 1), query, ShapeError, "expected numbers without gaps"),
-            (torch.zeros(3, dtype=torch.bfloat16), query, DtypeError, "got torch.bfloat16"),
             (torch.zeros(3, requires_grad=True), query, DtypeError, r"call \.detach\(\)"),
             (torch.zeros(3, device="meta"), query, DeviceError, "expected a tensor on the CPU, got meta"),
         ],
@@ -230,29 +173,13 @@ class TestInvalidArguments:
             packed_lookup(packed, query)
 
     @pytest.mark.parametrize(
-        ("out", "kind"),
-        [
-            (np.zeros(3, np.float32), ShapeError),
-            (np.zeros(2), DtypeError),
-            (np.broadcast_to(np.float32(0), 2), ShapeError),
-            (np.frombuffer(bytes(8), np.float32), OptionError),
-        ],
-        ids=["size", "dtype", "gaps", "read-only"],
-    )
-    def test_of_the_output_array_are_refused(self, out, kind):
-        with pytest.raises(kind, match="out: expected"):
-            packed_lookup(self.packed, self.query, out=out)
-
-    @pytest.mark.parametrize(
         ("packed", "documents", "says"),
         [
             (np.zeros((2, 3), np.float32), [0], "documents: expected one for each of 2 queries, got 1"),
             (np.zeros((3, 3), np.float32), None, "packed: expected one for each of 2 queries, got 3"),
             (np.zeros((2, 3), np.float32), [0, 2], "documents: expected numbers from 0 to 1, got 2"),
-            (np.zeros((2, 3), np.float32), [-1, 0], "got -1"),
             (np.zeros((2, 3), np.float32), [[0, 1]], r"documents: expected \[m\]"),
             (np.zeros((2, 3), np.float32), [0.0, 1.0], "documents: expected whole numbers, got float64"),
-            (np.zeros((2, 4), np.float32), None, r"expected \[D, 3\]"),
         ],
     )
     def test_are_refused_by_many_lookups(self, packed, documents, says):
@@ -270,7 +197,6 @@ class TestInvalidArguments:
                 "read-only memory; update a copy",
             ),
             (packed, np.zeros((1, 1, 2), np.float32), 1.0, ShapeError, r"f: expected \[k\] or \[r, k\]"),
-            (packed, np.zeros((2, 3), np.float32), 1.0, ShapeError, r"packed: expected \[6\]"),
             (
                 packed,
                 np.zeros((2, 2), np.float32),

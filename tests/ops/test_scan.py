@@ -164,17 +164,6 @@ def test_continuing_equals_encoding_at_once(backend, cut):
 
 
 @pytest.mark.parametrize("backend", ["reference", "torch"])
-def test_gates_that_are_always_one_reduce_to_encode(backend):
-    h, f, initial = documents()
-
-    def always(states, f, reading):
-        return torch.ones_like(states[:, 0]), torch.ones_like(states[:, 0])
-
-    memory = encode_adaptive(h, f, always, initial=initial, backend=backend)
-    torch.testing.assert_close(memory, encode(f, initial=initial))
-
-
-@pytest.mark.parametrize("backend", ["reference", "torch"])
 def test_gates_that_ignore_the_memory_reduce_to_encode(backend):
     h, f, initial = documents()
 
@@ -229,10 +218,3 @@ def test_half_precision_inputs_are_summed_in_float32(backward, dtype):
     assert torch.autograd.grad(memory.sum(), h)[0].dtype == dtype
     exact = encode_adaptive(h.double(), f.double(), cell, backend="reference")
     torch.testing.assert_close(memory.double(), exact, rtol=1e-4, atol=1e-4)
-
-
-def test_without_gradients_no_graph_is_recorded():
-    h, f, _ = (x.detach() for x in documents())
-    with torch.no_grad():
-        memory = encode_adaptive(h, f, affine(3, 5), backward="invert")
-    assert memory.grad_fn is None

@@ -8,11 +8,11 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 import attar
 from benchmarks.server import serving
 from benchmarks.tiny_reader import save_tiny_reader
+from tests.ops.test_packages import distributions
 
 ROOT = Path(__file__).resolve().parents[2]
 MEGABYTE = 10**6
@@ -23,17 +23,6 @@ def run(*command: object, cwd: Path) -> str:
     done = subprocess.run([*map(str, command)], cwd=cwd, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def needed(name: str, found: set[str]) -> set[str]:
-    """The distributions that one needs, itself among them."""
-    if name not in found:
-        found.add(name)
-        for line in distribution(name).requires or []:
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                needed(requirement.name, found)
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +41,7 @@ def packages(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place,) = folder.glob("lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as opened:
         opened.extractall(place)
-    declared = needed("httpx", set()) | needed("msgspec", set())
-    for name in declared:
+    for name in distributions("httpx", "msgspec"):
         for file in distribution(name).files or []:
             if ".." not in file.parts and "__pycache__" not in file.parts:
                 (place / file).parent.mkdir(parents=True, exist_ok=True)

@@ -42,29 +42,9 @@ def test_the_first_pages_say_the_same_size():
         assert size in (ROOT / page).read_text(), page
 
 
-def test_developers_have_every_extra_but_the_frameworks():
-    """Those are 40 packages; their tests say that they were skipped."""
-    (own,) = (line for line in EXTRAS["dev"] if line.startswith("attar["))
-    assert set(own[len("attar[") : -1].split(",")) == set(EXTRAS) - {"dev", "integrations"}
-
-
-@pytest.mark.parametrize("target", ["test", "nightly", "quick", "docs", "bench", "release"])
-def test_other_targets_install_them_at_once(target):
-    lines = commands(target)
-    assert installed(lines) == [{"dev"}]
-    # It does for a demo too.
-    assert "touch .venv/demo .venv/ready" in lines
-
-
 def test_torch_comes_without_cuda_unless_another_index_is_wanted():
     torch = [line for line in commands("demo", "TORCH_INDEX=https://example.org/cpu") if "torch ||" in line]
     assert len(torch) == 1
     assert '--index-url "https://example.org/cpu"' in torch[0]
     (other,) = [line for line in commands("demo", "TORCH_INDEX=") if "torch ||" in line]
     assert other.startswith('test -z "" ||')
-
-
-def test_every_installation_has_the_pinned_versions():
-    lines = [line for line in commands("test") if "pip install" in line]
-    assert len(lines) == 2
-    assert all("--constraint constraints.txt" in line for line in lines)

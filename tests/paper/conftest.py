@@ -13,8 +13,6 @@ from attar.paper.cloze import ClozeDocument, document_writer
 from attar.paper.options import TrainingOptions
 from attar.paper.words import VOCABULARY_FILE, Vocabulary, WordCounts
 
-from .cloze_documents import write_folder
-
 COUNTS = {"training": 24, "validation": 8, "test": 6}
 MakeSet = Callable[..., Path]
 MakeOptions = Callable[..., TrainingOptions]
@@ -62,14 +60,6 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def stories_set(make_set: MakeSet) -> Path:
     return make_set()
-
-
-@pytest.fixture
-def cnn_set(tmp_path: Path) -> Path:
-    """A set in the CNN format, one file per question, without a vocabulary."""
-    for seed, split in enumerate(COUNTS):
-        write_folder(story_documents(seed, 4), tmp_path / "cnn" / "questions" / split)
-    return tmp_path / "cnn"
 
 
 @pytest.fixture

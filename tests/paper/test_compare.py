@@ -17,14 +17,10 @@ from attar.paper import train
 from attar.paper.compare import (
     Comparison,
     Report,
-    Result,
     compare,
-    difference,
-    make_report,
     markdown_table,
     read_result,
 )
-from attar.paper.evaluate import Evaluation, Score
 from attar.paper.options import TrainingOptions
 
 from .conftest import MakeSet
@@ -114,39 +110,3 @@ def test_a_comparison_that_is_killed_ends_its_runs(stories_set: Path, tmp_path: 
     # A run locks its folder as long as it trains.
     with train.locked(tmp_path / "runs" / "none-0" / "run"):
         pass
-
-
-def result(accuracy: float) -> Result:
-    """The result of a run: news is easier than letters."""
-
-    def part(of: float) -> Score:
-        return Score(of, of - 0.1, of + 0.1, 10, 5)
-
-    counted = {"most frequent name": {"news": part(0.3), "letters": part(0.1)}}
-    sources = {"news": part(accuracy + 0.2), "letters": part(accuracy - 0.2)}
-    test = Evaluation(part(accuracy), {"most frequent name": part(0.25)}, sources, counted)
-    return Result({}, [{"validation_accuracy": accuracy}, {"validation_accuracy": accuracy}], test, test)
-
-
-@pytest.fixture
-def report() -> Report:
-    results = {"linear": (0.4, 0.5, 0.6), "gated": (0.6, 0.7, 0.8)}
-    return make_report(
-        {"epochs": 1}, {name: [result(each) for each in accuracies] for name, accuracies in results.items()}
-    )
-
-
-class TestReport:
-    def test_the_standard_error_of_a_difference_falls_with_the_number_of_seeds(self, report: Report) -> None:
-        step, error = difference(*(row.whole for row in report.mechanisms.values()))
-        assert (step, error) == pytest.approx((0.2, 0.1 * (2 / 3) ** 0.5))
-
-    def test_the_table_shows_sources_steps_and_baselines(self, report: Report) -> None:
-        rows = [
-            [cell.strip() for cell in line.split("|")[1:-1]] for line in markdown_table(report).splitlines()
-        ]
-        assert rows[3] == [
-            *("all", "gated", "0.700 ± 0.100", "+0.200 ± 0.082", "0.600 … 0.800", "0.600 0.700 0.800")
-        ]
-        assert rows[4] == ["all", "most frequent name", "0.250", "", "", ""]
-        assert [row[0] for row in rows[2:]] == [test for test in ("all", "news", "letters") for _ in range(3)]

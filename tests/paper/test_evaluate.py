@@ -1,6 +1,5 @@
 """Accuracy with an interval over documents, per source, compared with counting names."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +7,10 @@ import pytest
 import torch
 
 from attar.paper.batches import ClozeBatches
-from attar.paper.cloze import ClozeDocument, Question
-from attar.paper.evaluate import BASELINES, evaluate, most_frequent_candidates, score
+from attar.paper.evaluate import BASELINES, evaluate
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
-from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
-from attar.paper.words import Vocabulary
+from attar.paper.sets import ClozeSet, EncodedSplit
 
 from .cloze_documents import most_frequent_name
 
@@ -47,19 +44,6 @@ def test_accuracy_is_the_share_of_questions_whose_best_candidate_is_the_answer(n
     assert (found.questions, found.documents) == (len(right), len(stories))
 
 
-def test_sources_are_scored_apart(network, stories) -> None:
-    halves = replace(
-        stories, source_of=np.arange(len(stories), dtype=np.int32) % 2, sources=np.array(["news", "novels"])
-    )
-    found = evaluate(network, halves)
-    parts = found.sources.values()
-    assert list(found.sources) == list(found.source_baselines[FREQUENT]) == ["news", "novels"]
-    assert sum(part.questions for part in parts) == found.network.questions
-    right = sum(part.accuracy * part.questions for part in parts)
-    assert right / found.network.questions == pytest.approx(found.network.accuracy)
-    assert found.to_json()["accuracy"] == found.network.accuracy
-
-
 def test_baselines_equal_counting_tokens(network, stories, stories_set: Path) -> None:
     asked = [(d, q) for d in ClozeSet.open(stories_set).documents("validation") for q in d.questions]
     found = evaluate(network, stories, batch_size=5).baselines
@@ -67,20 +51,3 @@ def test_baselines_equal_counting_tokens(network, stories, stories_set: Path) ->
     unasked = np.mean([most_frequent_name(document, q.tokens) == q.answer for document, q in asked])
     assert found[FREQUENT].accuracy == pytest.approx(frequent)
     assert found[UNASKED].accuracy == pytest.approx(unasked)
-
-
-def test_counting_prefers_the_first_of_equally_frequent_names() -> None:
-    sentences = [["@entity5", "met", "@entity2"], ["@entity2", "left"], ["@entity5", "left"]]
-    question = Question(("@placeholder", "met", "@entity5"), 2)
-    split = encode_split([ClozeDocument("", "", sentences, {}, [question])], Vocabulary((), entities=6))
-    (batch,) = ClozeBatches(split, size=1)
-    frequent, unasked = most_frequent_candidates(batch)
-    assert (frequent[0], unasked[0]) == (1, 0)  # @entity5, @entity2
-
-
-def test_the_interval_is_wider_if_the_questions_of_a_document_are_correlated() -> None:
-    coins = np.random.default_rng(0).integers(2, size=400)
-    apart = score(np.stack([np.arange(400), coins], 1), 1)
-    alike = score(np.stack([np.arange(400) // 10, np.repeat(coins[:40], 10)], 1), 1)
-    assert apart.high - apart.low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.1)
-    assert alike.high - alike.low == pytest.approx(2 * 1.96 * 0.5 / 40**0.5, rel=0.15)

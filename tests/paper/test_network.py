@@ -112,37 +112,6 @@ class TestEveryNetwork:
         torch.testing.assert_close(network(spoilt, asked), network(documents, questions))
 
 
-@every_network
-def test_candidates_in_another_order_have_the_same_scores(mechanism):
-    network, documents = made(mechanism=mechanism), some_documents()
-    questions = some_questions(documents, [0, 1, 2, 0])
-    order = torch.tensor([3, 0, 2, 1])
-    place = torch.cat([order.argsort(), torch.tensor([-1])])
-    turned = replace(documents, candidates=documents.candidates[:, order], names=place[documents.names])
-    asked = replace(questions, asked=questions.asked[:, order])
-    torch.testing.assert_close(network(turned, asked), network(documents, questions)[:, order])
-
-
-@every_encoder
-def test_a_query_depends_on_both_sides_of_the_blank(encoder):
-    network, documents = made(encoder=encoder), some_documents()
-    questions = replace(some_questions(documents, [0]), lengths=torch.tensor([3]), blanks=torch.tensor([1]))
-    query = network.ask(questions)
-    for at in (0, 2):
-        changed = questions.ids.clone()
-        changed[0, at] = 15 if changed[0, at] != 15 else 16
-        assert not torch.allclose(network.ask(replace(questions, ids=changed)), query)
-
-
-def test_names_in_the_question_get_the_learnt_bonus():
-    network, documents = made(), some_documents()
-    questions = some_questions(documents, [0, 1, 2])
-    with torch.no_grad():
-        network.asked_bonus.fill_(-2.0)
-    none = network(documents, replace(questions, asked=torch.zeros_like(questions.asked)))
-    torch.testing.assert_close(network(documents, questions), none - 2.0 * questions.asked.double())
-
-
 def test_the_papers_head_follows_its_equation():
     head, candidates = PaperHead(4, 7).double(), torch.tensor([[6, 0], [2, 2], [5, 1]])
     readouts, queries = torch.randn(2, 3, 4, dtype=torch.float64)
@@ -152,47 +121,6 @@ def test_the_papers_head_follows_its_equation():
         mixed = torch.tanh(W_r @ readouts[q] + W_q @ queries[q] + b)
         expected = head.entities.weight @ mixed + head.entities.bias
         torch.testing.assert_close(scores[q], expected[candidates[q]])
-
-
-TEXTS = torch.tensor([9, 0, 1, 5])
-
-
-def states_of(encoder, tokens, ends):
-    """The states of one text `[n, d]`, sentence by sentence and token by token."""
-
-    def run(gru, row):
-        return gru(row[None])[0][0] if len(row) else row.new_zeros(0, gru.hidden_size)
-
-    forward = run(encoder.forward_gru, tokens)
-    if encoder.backward_gru is None:
-        return forward
-    sentences = torch.tensor_split(tokens, [t + 1 for t in range(len(tokens)) if ends[t]])
-    back = torch.cat([run(encoder.backward_gru, sentence.flip(0)).flip(0) for sentence in sentences])
-    return torch.cat([forward, back], 1)
-
-
-@pytest.mark.parametrize("two_way", [False, True], ids=["forward", "two ways"])
-class TestEncoder:
-    def test_ragged_batches_equal_single_texts(self, two_way):
-        encoder, x = Encoder(3, 5, two_way=two_way).double(), torch.randn(4, 9, 3, dtype=torch.float64)
-        ends = torch.rand(4, 9) < 0.3
-        padded = x.masked_fill((torch.arange(9) >= TEXTS[:, None])[:, :, None], torch.nan)
-        hidden = encoder(padded, TEXTS, ends)
-        for i, length in enumerate(TEXTS.tolist()):
-            torch.testing.assert_close(hidden[i, :length], states_of(encoder, x[i, :length], ends[i]))
-            assert not hidden[i, length:].any()
-
-    def test_gradients_reach_every_token_and_parameter_and_no_padding(self, two_way):
-        encoder, outside = Encoder(3, 5, two_way=two_way), torch.arange(9) >= TEXTS[:, None]
-        x = torch.randn(4, 9, 3).masked_fill(outside[:, :, None], torch.nan).requires_grad_()
-        encoder(x, TEXTS, torch.rand(4, 9) < 0.3).square().sum().backward()
-        assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
-        assert torch.equal(x.grad.any(2), ~outside)
-
-    @pytest.mark.parametrize(("batch", "n"), [(0, 4), (2, 0)], ids=["no texts", "no tokens"])
-    def test_empty_dimensions_are_allowed(self, two_way, batch, n):
-        encoder, lengths = Encoder(3, 5, two_way=two_way), torch.full((batch,), n)
-        assert encoder(torch.randn(batch, n, 3), lengths, torch.rand(batch, n) < 0.3).shape == (batch, n, 5)
 
 
 def test_looking_ahead_ends_with_the_sentence():

@@ -1,62 +1,19 @@
 """Sets find their splits; flat arrays hold their documents; what is computed from them is cached and never stale."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.paper.cloze import ClozeDocument, Question, document_writer
-from attar.paper.sets import ClozeSet, EncodedSplit, encode_split
-from attar.paper.words import FIRST_ENTITY, PLACEHOLDER, Vocabulary
+from attar.paper.cloze import ClozeDocument, document_writer
+from attar.paper.sets import ClozeSet, encode_split
+from attar.paper.words import Vocabulary
 
-from .cloze_documents import FEW_WORDS, documents, renumbered, write_folder
+from .cloze_documents import FEW_WORDS
 from .conftest import MakeSet, story_words
 
 
-def decoded(split: EncodedSplit) -> list[ClozeDocument]:
-    """The documents again, by nothing but what the arrays' descriptions say."""
-    words = {PLACEHOLDER: "@placeholder"} | {
-        FIRST_ENTITY + FEW_WORDS.entities + at: word for at, word in enumerate(FEW_WORDS.words)
-    }
-
-    def rows(ids, names, starts, numbers) -> list[list[str]]:
-        return [
-            [
-                f"@entity{numbers[name]}" if name >= 0 else words[number]
-                for number, name in zip(ids[start:stop].tolist(), names[start:stop], strict=True)
-            ]
-            for start, stop in pairwise(starts)
-        ]
-
-    found = []
-    for d in range(len(split)):
-        numbers = range(FEW_WORDS.entities)
-        sentences = slice(split.document_sentences[d], split.document_sentences[d + 1] + 1)
-        own = slice(split.document_questions[d], split.document_questions[d + 1] + 1)
-        asked = rows(split.question_ids, split.question_names, split.question_starts[own], numbers)
-        answers = split.answers[own.start : own.stop - 1].tolist()
-        found.append(
-            ClozeDocument(
-                "",
-                split.sources[split.source_of[d]],
-                rows(split.ids, split.names, split.sentence_starts[sentences], numbers),
-                {},
-                [Question(tuple(row), answer) for row, answer in zip(asked, answers, strict=True)],
-            )
-        )
-    return found
-
-
 class TestArrays:
-    @given(st.lists(documents, max_size=5))
-    def test_documents_can_be_recovered_with_their_names_numbered_from_0(
-        self, written: list[ClozeDocument]
-    ) -> None:
-        assert decoded(encode_split(written, FEW_WORDS)) == [renumbered(document) for document in written]
-
     def test_too_many_names_are_refused(self) -> None:
         many = ClozeDocument("b", "", [[f"@entity{n}" for n in range(9)]], {})
         with pytest.raises(FormatError, match="b: expected at most 8 names, got 9"):
@@ -110,30 +67,3 @@ class TestEncoded:
         (tmp_path / "encoded").write_text("a file where the folder would be")
         assert self.ids(tmp_path) == first
         assert "house" in ClozeSet.open(tmp_path).vocabulary().words
-
-
-class TestVocabulary:
-    @pytest.fixture
-    def bare_set(self, tmp_path: Path) -> ClozeSet:
-        asked = [Question(("@placeholder", "slept"), 900)]
-        document = ClozeDocument("a", "", [["@entity900", "met", "."]], {900: "Ann"}, asked)
-        write_folder([document], tmp_path / "questions" / "training")
-        return ClozeSet.open(tmp_path)
-
-    def test_has_the_words_of_texts_and_questions(self, bare_set: ClozeSet) -> None:
-        built = bare_set.vocabulary()
-        assert (set(built.words), built.entities) == ({"met", ".", "slept"}, 600)
-
-    def test_is_built_once_and_again_after_a_change_or_damage(
-        self, bare_set: ClozeSet, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = bare_set.vocabulary()
-        with monkeypatch.context() as patch:
-            patch.setattr(Vocabulary, "build", None)
-            assert bare_set.vocabulary() == first
-        (file,) = (bare_set.path / "encoded").iterdir()
-        file.write_bytes(b"\xff")
-        assert bare_set.vocabulary() == first
-        more = ClozeDocument("b", "", [["@entity1", "laughed"]], {1: "Cy"}, [Question(("@placeholder",), 1)])
-        write_folder([more], bare_set.path / "questions" / "training")
-        assert "laughed" in bare_set.vocabulary().words

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from attar import ops
-from attar.errors import DeviceError, OptionError
 from attar.paper import table1
-from attar.paper.table1 import choose_device, describe_table1, make_methods, measure_table
-from attar.paper.timing import Contender, Effort, Timer, WrongResultError
+from attar.paper.table1 import make_methods, measure_table
+from attar.paper.timing import WrongResultError
 
 K = 12
 NAMES = ["softmax", "linear", "gated"]
@@ -18,14 +17,6 @@ NAMES = ["softmax", "linear", "gated"]
 def test_a_question_is_answered_as_in_float64(name, n):
     hidden, query = torch.randn(n, K) / K**0.5, torch.randn(K).numpy()
     assert make_methods(K, "cpu")[name].error(hidden, query) < 1e-5
-
-
-def test_contenders_are_timed_in_turns():
-    order = []
-    contenders = [Contender(name, lambda name=name: order.append(name)) for name in "ab"]
-    times = Timer(Effort(budget=0.0, rounds=3, round_seconds=0.0)).time(contenders)
-    assert order == ["a", "b"] * 4
-    assert [len(t) for t in times] == [3, 3]
 
 
 def test_a_wrong_memory_is_named_and_nothing_is_timed(monkeypatch):
@@ -52,16 +43,3 @@ def test_predictions_follow_the_counts(table):
         assert table.predict("question", "linear", n) == pytest.approx(half)
     assert table.predict("writing", "gated", 9) == 2 * table.predict("writing", "linear", 9)
     assert [costs.bytes for costs in last.methods.values()] == [4 * 8 * last.tokens, 4 * 36, 4 * 36]
-
-
-def test_a_table_has_a_row_per_length(table):
-    lines = [line for line in describe_table1(table).splitlines() if line.startswith("|")]
-    assert [line.split("|")[1].strip() for line in lines[2:]] == ["4", "40", "160"]
-
-
-def test_devices_that_are_not_there_are_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device(None) == "cpu"
-    for device, error in (("cuda", DeviceError), ("tpu", OptionError)):
-        with pytest.raises(error, match="--device"):
-            choose_device(device)

@@ -10,7 +10,6 @@ import torch
 
 from attar.errors import AttarError, FormatError, OptionError
 from attar.paper import train as module
-from attar.paper.cloze import ClozeDocument, Question, document_writer
 from attar.paper.network import load_network
 from attar.paper.options import TrainingOptions
 from attar.paper.sets import ClozeSet
@@ -59,48 +58,10 @@ def test_the_network_has_the_weights_of_the_best_epoch(options: MakeOptions) -> 
     assert_same(dict(validated.network.state_dict()), dict(weights(whole)))
 
 
-def test_the_loss_falls(options: MakeOptions, make_set: MakeSet) -> None:
-    sizes = {"hidden_size": 16, "embedding_size": 16, "epochs": 10, "lr": 0.02}
-    data = str(make_set(drawn=False, training=48, validation=4))
-    learning = options(data=data, mechanism="keyed", encoder="lookahead", **sizes)
-    losses = [row["loss"] for row in history(learning)]
-    assert losses[-1] < 0.93 * losses[0]
-
-
 def test_the_same_options_train_the_same_network_and_another_seed_another(options: MakeOptions) -> None:
     one, same, other = options("one", dropout=0.2), options("same", dropout=0.2), options("other", seed=1)
     assert history(one) == history(same) != history(other)
     assert_same(weights(one), weights(same))
-
-
-@pytest.mark.parametrize(("good", "accuracy"), [(2, 0.5), (0, 0.0)], ids=["some", "all"])
-def test_answers_that_are_no_candidates_are_wrong_and_have_no_loss(
-    options: MakeOptions, tmp_path: Path, good: int, accuracy: float
-) -> None:
-    met, asked = [["@entity1", "met", "@entity3", "."]], ("@placeholder", "met", "@entity3", ".")
-    for split in ("training", "validation"):
-        with document_writer(tmp_path / f"{split}.parquet") as write:
-            for number in range(good):
-                write(ClozeDocument(f"good {number}", "", met, {}, [Question(asked, 1)]))
-            write(ClozeDocument("elsewhere", "", met, {}, [Question(asked, 2)]))
-            write(ClozeDocument("none", "", [["it", "rained", "."]], {}, [Question(asked, 0)]))
-    spoilt = options(data=str(tmp_path), mechanism="keyed", lr=0.05, epochs=20)
-    last = history(spoilt)[-1]
-    assert last["validation_accuracy"] == accuracy
-    assert last["validation_loss"] < 0.1
-    assert all(value.isfinite().all() for value in weights(spoilt).values())
-
-
-def test_the_learning_rate_rises_and_then_falls_towards_0(options: MakeOptions) -> None:
-    given = options(epochs=50, lr=0.01)
-    run, rates = TrainingRun(given, TrainingData.of(ClozeSet.open(given.data))), []
-    for _ in range(150):
-        rates.append(run.optimizer.param_groups[0]["lr"])
-        run.optimizer.step()
-        run.schedule.step()
-    assert rates[:4] == pytest.approx([0.0005, 0.00366667, 0.00683333, 0.01])
-    assert rates[3:] == sorted(rates[3:], reverse=True)
-    assert rates[-1] < 1e-5
 
 
 class PowerCutError(Exception):
@@ -207,19 +168,3 @@ class TestSavedNetwork:
             load_network(folder)
         assert str(folder) in str(refused.value)
         assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"epochs": 0}, "epochs: expected 1 or more, got 0"),
-        ({"grad_clip": float("nan")}, "grad_clip: expected a finite number, got nan"),
-        ({"lr": 0.0}, "lr: expected a number above 0, got 0.0"),
-        ({"mechanism": "no"}, "mechanism: expected none or .*, got 'no'"),
-        ({"dropout": 1.0}, "dropout: expected a share from 0 to below 1, got 1.0"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
-)
-def test_invalid_options_are_refused(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        TrainingOptions(**{"data": "set", "out": "network"} | given)

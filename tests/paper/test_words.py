@@ -59,40 +59,6 @@ def test_a_common_word_is_a_name_where_it_was_one_before() -> None:
     assert names("Grace walked. He said Grace.") == []
 
 
-def test_names_that_a_full_table_does_not_take_stay_words() -> None:
-    marked = list(mark_names([["then", "Ann", "met", "Emma"]], NameTable(limit=1), FIND))
-    assert marked == [["then", "@entity0", "met", "Emma"]]
-
-
-WORDS = (
-    "Ann Emma Darcy Grace The When Mr. King van of University VIII I NASA US the & La Treaty "
-    "house said , . -- \" '"
-)
-words = st.sampled_from(WORDS.split())
-texts = st.lists(st.lists(words, min_size=1, max_size=9), max_size=6)
-
-
-@given(texts, texts)
-def test_marking_in_two_parts_equals_marking_the_whole(a: list[list[str]], b: list[list[str]]) -> None:
-    whole, parts = NameTable(limit=5), NameTable(limit=5)
-    at_once = list(mark_names(a + b, whole, FIND))
-    assert [*mark_names(a, parts, FIND), *mark_names(b, parts, FIND)] == at_once
-    assert parts.names == whole.names
-
-
-def learn(table: NameTable, *found: str) -> list[int | None]:
-    return [table.learn(name.split()) for name in found]
-
-
-class TestNameTable:
-    def test_a_part_of_two_longer_names_is_a_name_of_its_own(self) -> None:
-        assert learn(NameTable(), "Jane Bennet", "Lydia Bennet", "Bennet", "Jane") == [0, 1, 2, 0]
-
-    @pytest.mark.parametrize("longer", ["London Bridge", "New York", "University of London", "Chicago Bulls"])
-    def test_a_word_of_a_place_or_institution_is_another_name(self, longer: str) -> None:
-        assert learn(NameTable(), longer, longer.split()[-1], longer.split()[0]) == [0, 1, 2]
-
-
 TEXT = "The dog saw Rex and Rex saw the dog. Then Mary gave a rose to Rex. In May the dog slept, said Mary."
 
 

@@ -48,12 +48,6 @@ def test_refuses_above_the_threshold_only(threshold: float, refused: bool) -> No
     assert [answer.absent for answer in answers] == [refused, not refused]
 
 
-def test_refuses_if_no_phrase_has_a_higher_score() -> None:
-    calibration = Calibration(weights(bias=2.0), weights(bias=0.0), 0.9)
-    answers = rank(np.array([1.0, 0.0, 0.0], np.float32), asked(4.0), INDEX, 2, None, calibration)
-    assert [answer.absent for answer in answers] == [True, False]
-
-
 def test_refuses_questions_in_other_languages_however_well_a_phrase_fits() -> None:
     calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
     scores = np.array([20.0, 1.0, 0.0], np.float32)
@@ -62,11 +56,3 @@ def test_refuses_questions_in_other_languages_however_well_a_phrase_fits() -> No
     assert [answer.probability for answer in answers[:2]] == pytest.approx([0.7, 0.2])
     assert sum(answer.probability for answer in answers) <= 1 + 1e-9
     assert rank(scores, asked(question="Who led it?"), INDEX, 1, TEXT, calibration)[0].text == "Ann"
-
-
-def test_a_text_without_phrases_has_no_answer() -> None:
-    empty = PhraseIndex.of("", [], [], [])
-    calibration = Calibration(weights(), weights(), 0.5)
-    (absent,) = rank(np.zeros(0, np.float32), asked(), empty, 3, None, calibration)
-    assert absent.absent
-    assert absent.probability == 1

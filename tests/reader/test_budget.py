@@ -1,18 +1,16 @@
 """A memory within a number of bytes: any text fits, what is left of it is right, and it can be extended."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from attar.errors import OptionError
-from attar.memory.algebra import FIXED_SIZE
 from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.reader.reader import Reader
 from attar.text.sentences import sentence_spans
-from tests.reader.texts import ODD, SHORT, everyday, story
+from tests.reader.texts import ODD, SHORT, story
 from tests.reader.texts import check_sound as check_phrases
 
 pytestmark = pytest.mark.slow
@@ -54,12 +52,6 @@ def test_any_text_fits(reader, text):
     assert len(memory.phrases) >= min(3, len(reader.read(text).phrases))
 
 
-def test_only_a_budget_without_room_for_a_record_is_refused(reader):
-    least = smallest(reader, story(900))
-    assert least < 300
-    assert size_of(reader.read(story(900), budget=least)) <= least
-
-
 def test_more_bytes_hold_more_phrases(reader):
     full = reader.read(TEXT)
     kept: set[tuple[int, int]] = set()
@@ -90,36 +82,6 @@ def test_the_likeliest_phrases_are_kept_and_their_sentences(reader):
         assert words[0] == words[1]
 
 
-def test_sentences_count_for_their_neighbours_only(reader):
-    (query,) = reader.questions.encode(["who wrote a letter to the house?"])
-    query = replace(
-        query, exact=[np.zeros(0, np.int64)] * len(query.exact)
-    )  # how rare a word is depends on all sentences
-    full, cut = reader.read(TEXT).phrases, reader.read(TEXT, budget=2_000).phrases
-    neighbours = np.array([0.5, 0.25], np.float32)
-    alone = query.overlap(full).alone
-    known = dict(zip(cut.sentence_starts[cut.known_sentences].tolist(), alone, strict=False))
-    known = {
-        start: own for start, own in zip(full.sentence_starts.tolist(), alone, strict=True) if start in known
-    }
-    starts = [None, *full.sentence_starts.tolist(), None]
-    assert 0 < len(known) < len(alone)
-    overlap = query.overlap(cut).with_neighbours(neighbours)
-    for start, found in zip(cut.sentence_starts.tolist(), overlap, strict=True):
-        if start in known:
-            at = starts.index(start)
-            before, after = (known.get(starts[each], 0.0) for each in (at - 1, at + 1))
-            assert found == pytest.approx(known[start] + 0.5 * before + 0.25 * after, rel=1e-5)
-
-
-def test_only_known_sentences_are_quoted(reader):
-    memory = reader.read(TEXT, budget=600)
-    count = int(memory.phrases.known_sentences.sum())
-    (best,) = reader.best_sentences([memory], "who wrote a letter?", 50)
-    assert len(best) == count
-    assert set(best) <= set(sentence_spans(TEXT))
-
-
 def test_a_memory_with_a_budget_can_be_extended(reader):
     whole = TEXT + JOINT + SHORT
     for budget in (smallest(reader, TEXT), 800, 1_500, 6_000):
@@ -129,34 +91,3 @@ def test_a_memory_with_a_budget_can_be_extended(reader):
         assert size_of(limited) <= budget
         check_sound(limited, whole)
         assert limited.tokens == reader.read(whole).tokens
-
-
-def test_the_last_window_is_kept_where_it_takes_little(reader):
-    small = reader.read(TEXT, budget=600).phrases
-    assert (small.tail, small.tail_phrases) == ("", len(small))
-    large = reader.read(story(400), budget=12_000).phrases
-    assert large.tail == reader.read(story(400)).phrases.tail
-    assert 0 < large.tail_phrases < len(large)
-
-
-def test_the_default_reader_answers_within_a_budget(default):
-    reader, text = default, everyday(9_000)
-    memory = reader.read(text, budget=4_000)
-    assert size_of(memory) <= 4_000
-    check_sound(memory, text)
-    quotes = [answer.quote for answer in reader.answer(memory, "Who paid?", text=text) if not answer.absent]
-    assert set(quotes) <= {text[start:end] for start, end in sentence_spans(text)}
-
-
-def test_fixed_stays_fixed(fixed):
-    reader, text = fixed, everyday(25_000)
-    memory = reader.read(text)
-    assert size_of(memory) <= FIXED_SIZE
-    assert len(memory.phrases) > 100
-    check_sound(memory, text)
-    both = memory + reader.read(text[:5_000])
-    assert size_of(both) <= FIXED_SIZE
-    check_sound(both, text + JOINT + text[:5_000])
-    extended = reader.extend(memory, SHORT)
-    assert size_of(extended) <= FIXED_SIZE
-    check_sound(extended, text + JOINT + SHORT)

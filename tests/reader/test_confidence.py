@@ -1,7 +1,6 @@
 """Probabilities by a calibration: what a question has and the text has not counts against an answer."""
 
 import numpy as np
-import pytest
 
 from attar.memory.phrases import PhraseIndex
 from attar.reader.confidence import FEATURES, features_of
@@ -43,14 +42,6 @@ def weights(**given: float) -> tuple[float, ...]:
     return tuple(given.get(name, 0.0) for name in FEATURES)
 
 
-def test_features_come_from_the_ranking() -> None:
-    found = values(asked())
-    assert found["bias"] == 1
-    assert found["log_odds"] == pytest.approx(np.log(3))
-    assert found["lead"] == pytest.approx(np.log(3))
-    assert (found["margin"], found["prior"]) == (2, 0.5)
-
-
 def test_features_weigh_the_words_that_the_text_lacks() -> None:
     found = values(asked(pieces=(1, 3, 4, 5, 7)))
     # 3 is in the next sentence; 4 and 5 are in none; [SEP] does not count.
@@ -58,19 +49,3 @@ def test_features_weigh_the_words_that_the_text_lacks() -> None:
     assert found["pieces"] == 4
     near = values(asked(pieces=(1, 3, 7)))
     assert (near["unmatched"], near["largest_unmatched"]) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("question", "phrase", "other", "unknown"),
-    [("Who left?", 0, 0, 0), ("When did Ann leave?", 0, 1, 0), ("When?", 1, 0, 0), ("Why?", 0, 0, 1)],
-)
-def test_features_compare_the_kind_of_phrase_with_the_one_asked_for(
-    question: str, phrase: int, other: int, unknown: int
-) -> None:
-    found = values(asked(question=question), phrase)
-    assert (found["other_kind"], found["any_kind"]) == (other, unknown)
-
-
-def test_features_of_an_empty_question_are_finite() -> None:
-    for pieces in ((7,), ()):
-        assert np.isfinite(list(values(asked(pieces=pieces)).values())).all()

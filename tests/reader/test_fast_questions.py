@@ -9,7 +9,6 @@ import torch
 
 from attar.library.library import Library
 from attar.reader.fast_questions import FastQuestions
-from attar.reader.fast_spans import gelu
 from attar.reader.questions import padded
 
 pytestmark = pytest.mark.slow
@@ -70,12 +69,6 @@ def test_queries_have_the_states_of_texts(reader, default):
             for (ids, expected), (same, found) in zip(plain, fast, strict=True):
                 np.testing.assert_array_equal(same, ids)
                 assert cosine(found, expected) > 0.999
-
-
-def test_gelu_is_exact_to_float32():
-    x = np.linspace(-12, 12, 100_001, dtype=np.float32)[:, None]
-    expected = torch.nn.functional.gelu(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(gelu(x), expected, atol=1e-6)
 
 
 def test_a_library_answers_without_torch(tmp_path):

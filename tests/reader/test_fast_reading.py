@@ -34,16 +34,6 @@ def test_memories_are_those_of_the_plain_path_in_order(reader, fast, small_chunk
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
 
 
-def test_every_window_is_told_with_its_text(reader, fast, small_chunks):
-    pieces = np.zeros(len(TEXTS), np.int64)
-
-    def count(encoded, owners):
-        np.add.at(pieces, owners, encoded.windows.inside.sum(1).numpy())
-
-    fast.read(TEXTS, ignore_progress, count)
-    assert pieces.tolist() == [memory.tokens for memory in reader.read_many(TEXTS)]
-
-
 def test_windows_that_are_encoded_together_have_the_same_phrases(reader, monkeypatch):
     """Padded to the longest they are rounded in another way, by a unit of int8 at most."""
     alone = reader.read_many(TEXTS)

@@ -12,7 +12,7 @@ from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from benchmarks.tiny_reader import tiny_parts
-from tests.reader.texts import everyday, story
+from tests.reader.texts import story
 
 pytestmark = pytest.mark.slow
 
@@ -45,13 +45,6 @@ def test_the_sums_are_those_of_the_phrases(reader, parts):
     np.testing.assert_allclose(memory.dequantized[:, 6:], gram, atol=0.02 * np.abs(gram).max())
 
 
-def test_answers_are_phrases_of_the_text(reader):
-    answers = reader.answer(reader.read(FIRST), "Who wrote a letter?", text=FIRST)
-    for answer in answers:
-        assert answer.absent or FIRST[answer.start : answer.end] == answer.text
-    assert sum(answer.probability for answer in answers) == pytest.approx(1, abs=0.01)
-
-
 def test_memories_merge_and_subtract(reader):
     first, second = reader.read(FIRST), reader.read(SECOND)
     both = first + second
@@ -76,16 +69,6 @@ def test_extending_equals_reading_at_once_but_for_rounding(reader):
         # Half a level each: the memory before, the extended one, and the one that is read at once.
         check_close(extended, whole, 1.51)
         memory = whole
-
-
-def test_a_document_may_come_in_many_parts(reader):
-    texts = [story(2, at) for at in range(20)]
-    memory = reader.read(texts[0])
-    for text in texts[1:]:
-        memory = reader.extend(memory, text)
-    whole = reader.read(JOINT.join(texts))
-    assert memory.phrases == whole.phrases
-    check_close(memory, whole, 3)
 
 
 def test_a_long_text_takes_no_more(reader):
@@ -127,14 +110,3 @@ def test_a_library_of_the_shipped_one_answers_searches_appends_and_removes(tmp_p
         assert library.ask("letter", "Who bought the red boat?")[0].text == "Clara"
         library.remove("note")
         assert "note" not in [hit.document for hit in library.search("mill")]
-
-
-def test_a_library_of_the_shipped_one_keeps_to_the_size(fixed, tmp_path):
-    with Library(tmp_path / "library", fixed) as library:
-        library.add("one", everyday(30_000))
-        library.add("two", everyday(10_000, 30_000))
-        library.merge("both", ["one", "two"])
-        library.append("both", everyday(4_000))
-        assert [document.name for document in library.documents() if document.bytes > FIXED_SIZE] == []
-        answer = next(answer for answer in library.ask("both", "Who paid?") if not answer.absent)
-        assert answer.text in answer.quote

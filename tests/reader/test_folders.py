@@ -20,10 +20,6 @@ def test_shipped_readers_are_found_by_name_and_by_fingerprint():
     assert shipped_reader("0" * 64) is None
 
 
-def test_the_config_of_a_shipped_reader_is_read_once():
-    assert ReaderFolder.open(None) is ReaderFolder.open("answers")
-
-
 def test_a_folder_in_the_working_directory_comes_before_a_shipped_name(folder, tmp_path, monkeypatch):
     (tmp_path / "answers").symlink_to(folder.path)
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,6 @@ import pytest
 from attar.memory.phrases import PhraseIndex
 from attar.reader import questions
 from attar.reader.questions import Query, content_words
-from attar.reader.reader import Reader
 from attar.text.kinds import without_preface
 
 NEIGHBOURS = np.array([0.5, 0.25], np.float32)
@@ -108,15 +107,3 @@ def test_phrases_that_only_repeat_the_question_are_lowered():
 )
 def test_what_people_write_before_a_question_is_no_part_of_it(asked: str, plain: str) -> None:
     assert without_preface(asked) == plain
-
-
-def test_a_polite_question_is_the_same_question(tiny_reader: Reader) -> None:
-    polite, plain = tiny_reader.questions.encode(["Please tell me who left?", "who left?"])
-    assert (polite.question, polite.null) == (plain.question, plain.null)
-
-
-def test_a_number_has_the_pieces_of_its_other_forms() -> None:
-    (query,) = Reader.load().questions.encode(["Who won world war 2?"])
-    tokenizer = Reader.load().tokenizer
-    ids, _ = tokenizer.read_sentences(["ii two second"])[0]
-    assert any(set(ids.tolist()) <= set(forms.tolist()) for forms in query.exact)

@@ -1,7 +1,6 @@
 """A reader reads a text window by window, extends it, and answers with phrases, their places and quotes."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -77,12 +76,6 @@ class TestReading:
         assert memories == [reader.read(text) for text in texts]
         assert sorted(set(numbers)) == [0, 1, 3, 4]
 
-    def test_progress_counts_windows(self, reader):
-        told = []
-        reader.read_many([story(60)], progress=lambda *step: told.append(step))
-        count = len(WindowedText.of(story(60), reader.tokenizer).windows)
-        assert told == [("reading", at, count) for at in range(count)]
-
     @pytest.mark.parametrize("read", ["read", "extend"])
     def test_what_is_not_a_text_is_refused(self, reader, read):
         calls = {"read": lambda: reader.read(3), "extend": lambda: reader.extend(reader.read(SHORT), 3)}
@@ -111,13 +104,6 @@ class TestExtending:
         whole = first + JOINT + second if first else second
         check_sound(extended, whole)
         assert extended.to_bytes() == reader.read(whole).to_bytes()
-
-    def test_a_text_may_come_in_many_parts(self, reader):
-        parts = [story(count, count) for count in (3, 30, 1, 12, 40, 2)]
-        memory = reader.read(parts[0])
-        for part in parts[1:]:
-            memory = reader.extend(memory, part)
-        assert memory.to_bytes() == reader.read(JOINT.join(parts)).to_bytes()
 
     @settings(deadline=None, max_examples=15)
     @given(first=st.text(max_size=60), second=st.text(max_size=60))
@@ -182,17 +168,6 @@ class TestAnswers:
         assert min(probabilities) >= 0
         assert sum(probabilities) == pytest.approx(1, abs=1e-6)
 
-    def test_answers_do_not_overlap(self, reader):
-        memory = reader.read(TEXT)
-        answers = [answer for answer in reader.answer(memory, "Who met Bob?") if not answer.absent]
-        spans = sorted((answer.start, answer.end) for answer in answers)
-        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
-        assert len(answers) < len(memory.phrases)
-
-    def test_without_the_text_there_is_no_quote(self, reader):
-        answers = reader.answer(reader.read(TEXT), "Who met Bob?")
-        assert {answer.quote for answer in answers} == {None}
-
     @pytest.mark.parametrize("top", [1, 2, 50])
     def test_at_most_top_answers_are_given(self, reader, top):
         memory = reader.read(TEXT)
@@ -208,11 +183,6 @@ class TestAnswers:
         memory = reader.read(TEXT)
         long, longer = ("who met bob " * count for count in (1_600, 1_700))
         assert places(reader.answer(memory, long)) == places(reader.answer(memory, longer))
-
-    def test_a_blank_is_read_as_what(self, reader):
-        memory = reader.read(TEXT)
-        blank, what = reader.answer_many([memory] * 2, ["He wrote ___ .", "He wrote what ."])
-        assert places(blank) == places(what)
 
     def test_batches_give_the_answers_of_single_questions(self, reader):
         memories = [reader.read(text) for text in (TEXT, OTHER)] * 40
@@ -278,14 +248,6 @@ class TestAnswers:
 
 
 class TestMerging:
-    def test_the_answers_of_a_merged_memory_are_phrases_of_both_texts(self, reader):
-        both = TEXT + JOINT + OTHER
-        for question in QUESTIONS:
-            for answer in reader.answer(reader.read(TEXT) + reader.read(OTHER), question, text=both):
-                if not answer.absent:
-                    assert both[answer.start : answer.end] == answer.text
-                    assert answer.text in answer.quote
-
     def test_a_merged_memory_of_long_texts_equals_reading_both(self, reader):
         # Each text fills its windows, so that reading both at once has the same windows.
         first = ("the letter of Ann was in Bath . " * 16).strip()

@@ -2,17 +2,16 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from attar.errors import FormatError, OptionError
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
-from attar.reader.answers import look_features, rank_looked
+from attar.reader.answers import rank_looked
 from attar.reader.confidence import LOOK_FEATURES, Calibration
 from attar.reader.reader import Reader
-from attar.reader.second_look import FoundSentence, FoundSpan, Look, best_span
+from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import Answer
 from benchmarks.tiny_reader import tiny_parts
 
@@ -78,9 +77,6 @@ class TestAnswers:
         found = reader.answer(memory, QUESTION, text=other)
         assert found == reader.answer(memory, QUESTION, text=other, look=0)
 
-    def test_of_an_empty_text_are_none(self, reader):
-        assert [answer.absent for answer in reader.answer(reader.read(""), QUESTION, text="")] == [True]
-
     @pytest.mark.parametrize(
         "text",
         ["ann met " * 5_000, "Ann left Bath. " * 500, "zzz " * 400],
@@ -111,9 +107,6 @@ class TestOptions:
 
 
 class TestFiles:
-    def test_a_second_look_does_not_change_the_fingerprint(self, reader):
-        assert reader.fingerprint == tiny_parts().config.fingerprint
-
     def test_is_saved_with_its_reader(self, reader, tmp_path):
         reader.save(tmp_path / "copy")
         copy, memory = Reader.load(tmp_path / "copy"), reader.read(TEXT)
@@ -150,28 +143,3 @@ class TestRanking:
         answers = rank_looked("Who left?", Look([self.FIRST], 3.0), phrases, self.calibration(), None)
         assert [answer.text for answer in answers if not answer.absent] == ["Ann", "May"]
         assert answers[0].probability > answers[-1].probability
-
-    def test_refuses_above_the_threshold(self):
-        look = Look([self.FIRST], -3.0)
-        answers = rank_looked("Who left?", look, [], self.calibration(-2.0, 2.0), None)
-        assert answers[0].absent
-        assert answers[1].text == "Ann"
-
-    def test_refuses_questions_in_another_language(self):
-        look = Look([self.FIRST], 3.0)
-        assert rank_looked("Wer leitete die Sitzung?", look, [], self.calibration(), 1)[0].absent
-
-    def test_features_are_those_of_the_first_span(self):
-        values = dict(
-            zip(LOOK_FEATURES, look_features("Who left?", Look([self.SECOND, self.FIRST], 1.5)), strict=True)
-        )
-        assert values["span"] == pytest.approx(-0.1)
-        assert values["present"] == 1.5
-        assert values["alone"] == 0
-        assert values["share"] == -1
-
-
-def test_the_best_span_is_not_longer_than_an_answer():
-    starts, ends = np.zeros(60, np.float32), np.zeros(60, np.float32)
-    starts[0], ends[5], ends[50] = 9, 8, 9
-    assert best_span(starts, ends)[:2] == (0, 5)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from attar.reader.windows import PARAGRAPH, WINDOW, WindowedText
+from attar.reader.windows import WINDOW, WindowedText
 from attar.text.sentences import sentence_spans
 from tests.reader.texts import ODD, story
 
@@ -27,9 +27,3 @@ def test_no_piece_is_lost(parts):
     (whole,) = parts.tokenizer.read([text])
     assert np.concatenate([window.ids for window in windows]).tolist() == whole.ids.tolist()
     assert np.concatenate([window.places for window in windows])[:, 0].tolist() == whole.starts.tolist()
-
-
-def test_a_window_ends_at_a_blank_line_once_it_is_long_enough(parts):
-    paragraph = "a " * (PARAGRAPH - 1) + "."
-    windows = WindowedText.of(f"{paragraph}\n\n{paragraph} a. a.\n\na.\n\na a.", parts.tokenizer).windows
-    assert [len(window.ids) for window in windows] == [128, 132, 5]

@@ -15,12 +15,6 @@ def made_up(random, words):
     return ids, table[ids] + 0.3 * random.standard_normal((len(ids), SIZE)).astype(np.float32)
 
 
-@pytest.fixture
-def make_tokens():
-    random = np.random.default_rng(3)
-    return lambda *words: made_up(random, words)
-
-
 @pytest.fixture(scope="session")
 def corpus():
     """Documents of 40 tokens about 6 words each, and common words."""

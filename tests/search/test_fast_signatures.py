@@ -44,7 +44,3 @@ def test_roots_are_those_of_one_at_a_time(tokens):
     both = roots_of(torch.from_numpy(np.stack([triangle, np.float32(2**30) * triangle])))
     assert both[0] == pytest.approx(root_of(triangle), abs=1e-3)
     assert both[1] == pytest.approx(both[0], abs=1e-6)
-
-
-def test_the_root_of_nothing_is_nothing():
-    assert not roots_of(torch.zeros(1, 6)).any()

@@ -4,7 +4,6 @@ import pytest
 
 from attar.library.finding import find_candidates
 from attar.library.library import Library
-from attar.search import scan
 from benchmarks.search import fill_library
 
 TEXT = "Coffee came from Ethiopia."
@@ -13,7 +12,7 @@ TEXT = "Coffee came from Ethiopia."
 @pytest.fixture
 def library(tmp_path, tiny_reader):
     """A library of made-up signatures in clusters."""
-    with Library(tmp_path / "library", tiny_reader) as library:
+    with Library(tmp_path / "library", tiny_reader, durability="relaxed") as library:
         fill_library(library, tiny_reader, 400)
         yield library
 
@@ -32,19 +31,3 @@ def test_documents_added_and_removed_count_at_once(library):
     after = found(library)
     assert not {"new", before[1]} & set(after)
     assert set(before[2:]) <= set(after)
-
-
-def test_what_another_process_removes_is_never_found(library, tiny_reader):
-    before = found(library)
-    with Library(library.store.path, tiny_reader) as other:
-        other.remove(*before[:3])
-    assert not set(before[:3]) & set(found(library))
-
-
-def test_scores_of_questions_asked_together_are_kept_until_their_last_step(library, monkeypatch):
-    monkeypatch.setattr("attar.search.index._KEPT", 1)
-    scans = []
-    scanned = scan.near_scores
-    monkeypatch.setattr(scan, "near_scores", lambda *given: scans.append(1) or scanned(*given))
-    library.ask_all_many(["Who?", "Where?", "What?"])
-    assert len(scans) == 1

@@ -22,12 +22,6 @@ def scores_of(documents, query):
     return index.scores(query)
 
 
-def test_a_document_with_a_rare_word_comes_first(documents):
-    documents[7] = counts(49, 49, 3)
-    documents = [each if at == 7 else counts(*each[0][each[0] != 49]) for at, each in enumerate(documents)]
-    assert scores_of(documents, np.array([49])).argmax() == 7
-
-
 @pytest.mark.parametrize("unsorted", [0, 10, 1_000])
 def test_documents_added_later_score_as_if_they_had_been_there(documents, unsorted, monkeypatch):
     monkeypatch.setattr("attar.search.lexical._UNSORTED", unsorted)
@@ -54,8 +48,3 @@ def test_removed_documents_score_zero_and_count_no_more(documents, unsorted, mon
 def test_words_of_most_documents_alone_find_nothing(documents):
     everywhere = [counts(1, *each[0]) for each in documents]
     assert not scores_of(everywhere, np.array([1])).any()
-
-
-def test_unknown_words_and_no_documents(documents):
-    assert len(Lexical(50).scores(np.array([1]))) == 0
-    assert not scores_of([counts(1), counts(2)], np.array([9])).any()

@@ -5,16 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attar.errors import RecordError, ShapeError
-from attar.search.scan import scores
+from attar.errors import RecordError
 from attar.search.signatures import (
     SignatureRecord,
     Sums,
     merged,
-    pack,
-    query_of,
-    root_of,
-    signature_bytes,
     triangle_of,
 )
 
@@ -46,42 +41,6 @@ def test_sums_of_parts_add_up_to_those_of_the_whole(corpus, projection):
     np.testing.assert_array_equal(both.counts, whole.counts)
     assert both.tokens == whole.tokens
     assert both.kept == pytest.approx(whole.kept)
-
-
-def test_a_part_can_be_subtracted_again(corpus, projection):
-    ids, states = corpus[0]
-    first, second = Sums.of(ids[:15], states[:15], projection), Sums.of(ids[15:], states[15:], projection)
-    rest = first + second - second
-    np.testing.assert_allclose(rest.triangle, first.triangle, atol=1e-4)
-    np.testing.assert_array_equal(rest.counts, first.counts)
-
-
-def test_no_tokens_have_a_signature_of_zeros(projection):
-    assert not Sums.empty(projection).signature().any()
-
-
-def test_half_of_a_document_finds_it(corpus, projection):
-    made = np.stack([Sums.of(*each, projection).signature() for each in corpus])
-    halves = np.stack([Sums.of(ids[::2], states[::2], projection).signature() for ids, states in corpus])
-    found = scores(pack(made), query_of(halves))
-    assert (found.argmax(1) == np.arange(len(corpus))).mean() > 0.9
-
-
-def test_the_score_is_the_product_of_the_matrices(corpus, projection):
-    a, b = (Sums.of(*each, projection).signature() for each in corpus[:2])
-    expected = (matrix(a, 16) * matrix(b, 16)).sum()
-    assert float(query_of(a) @ b) == pytest.approx(expected, abs=1e-5)
-
-
-def test_bytes_are_a_bit_per_number():
-    assert pack(np.zeros(8_256, np.float32)).nbytes == signature_bytes(128) == 1_032
-
-
-def test_wrong_shapes_are_refused(projection):
-    with pytest.raises(ShapeError, match="states"):
-        Sums.of(np.array([1]), np.zeros((1, 3), np.float32), projection)
-    with pytest.raises(ShapeError, match="triangle"):
-        root_of(np.zeros(5, np.float32))
 
 
 def record_of(sums):

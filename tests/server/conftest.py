@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -25,6 +22,7 @@ from attar.server.app import make_app
 from attar.server.run import uvicorn_options
 from attar.server.settings import Settings
 from benchmarks.stories import tell_stories
+from tests.running import Running, wait_until
 
 # Parts of requests that are sent as bytes.
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
@@ -56,12 +54,12 @@ def read_all(connection):
     return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
-def wait_until(there, seconds=300):
-    """Wait until a condition holds; a loaded machine may take minutes, a broken server must not take for ever."""
-    deadline = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def send_raw(port: int, *parts: bytes) -> bytes:
+    """Send raw bytes; all bytes that come back until the server closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        for part in parts:
+            connection.sendall(part)
+        return read_all(connection)
 
 
 def read_metric(text: str, name: str, /, **labels: str) -> float | None:
@@ -91,11 +89,7 @@ class Listening:
         wait_until(lambda: self.server.started)
 
     def send_raw(self, *parts: bytes) -> bytes:
-        """Send raw bytes; all bytes that come back until the server closes the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
-            for part in parts:
-                connection.sendall(part)
-            return read_all(connection)
+        return send_raw(self.port, *parts)
 
     def close(self) -> None:
         self.server.should_exit = True
@@ -264,54 +258,12 @@ def held(make, listen, monkeypatch):
         hold.go.set()
 
 
-class Running:
-    """A server process and the lines of its log."""
-
-    def __init__(self, *words):
-        command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ)
-        self.lines = []
-        self.url = None
-        self.thread = threading.Thread(target=self._listen)
-        self.thread.start()
-
-    def _listen(self):
-        for line in self.process.stderr:
-            self.lines.append(line)
-            found = re.search(r" at (https?://\S+)", line)
-            self.url = found.group(1).rstrip('"}') if found else self.url
-
-    def wait_for(self, words, times=1):
-        """Wait until this many lines contain the words; fail if the process ends first."""
-
-        def are_there():
-            assert self.process.poll() is None, "".join(self.lines)
-            return sum(words in line for line in list(self.lines)) >= times
-
-        wait_until(are_there)
-
-    def send_raw(self, request: bytes) -> bytes:
-        """Send raw bytes; all bytes that come back until the server closes the connection."""
-        address = ("127.0.0.1", int(self.url.rpartition(":")[2]))
-        with socket.create_connection(address, timeout=30) as connection:
-            connection.sendall(request)
-            return read_all(connection)
-
-    def stop(self, number=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(60)
-        self.thread.join()
-        self.process.stderr.close()
-        return code
-
-
 @pytest.fixture
 def start(folder, tiny_reader_folder):
     started = []
 
     def run(*words):
-        started.append(Running(folder, "--reader", tiny_reader_folder, *words))
+        started.append(Running("serve", folder, "--reader", tiny_reader_folder, *words, "--port", 0))
         return started[-1]
 
     yield run

@@ -1,11 +1,8 @@
 """Health checks, documentation, the page, and unknown paths and methods."""
 
-import json
 import re
 
 import pytest
-
-from attar.server import app
 
 
 def test_health_checks(served):
@@ -17,10 +14,6 @@ def test_a_server_that_is_closing_is_not_ready(served, refused):
     served.shut_down()
     refused(served.get("/readyz"), 503)
     assert served.get("/healthz").status_code == 200
-
-
-def test_the_openapi_document_is_served(served):
-    assert served.get("/openapi.json").json() == json.loads(json.dumps(app.describe_api()))
 
 
 def test_the_documentation_loads_nothing_from_elsewhere(served):
@@ -56,11 +49,6 @@ def test_the_page_is_revalidated_and_may_load_only_from_this_server(served, path
     assert headers["content-type"].startswith("text/html")
     assert headers["cache-control"] == "no-cache"
     assert "default-src 'self'" in headers["content-security-policy"]
-
-
-def test_an_unchanged_page_is_304(served):
-    tag = served.get("/index.html").headers["etag"]
-    assert served.get("/index.html", headers={"if-none-match": tag}).status_code == 304
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,14 @@
 """Jobs that arrive during a batch form the next one, and one job's error does not affect the others."""
 
 import asyncio
-import gc
 import threading
 import time
-import weakref
 
 import pytest
 
-from attar.progress import check_stopped
 from attar.server import batching
-from attar.server.batching import Batcher, SerialExecutor, isolate_failures
-from attar.server.problems import OverloadedError, ProblemError
+from attar.server.batching import Batcher
+from attar.server.problems import OverloadedError
 
 
 class Slow:
@@ -66,18 +63,6 @@ def test_a_batch_has_a_limit(count, weight, max_batch, batches):
     assert run(submit(count, weight), max_batch=max_batch)[1] == batches
 
 
-def test_jobs_of_one_loop_iteration_are_one_batch():
-    batches = []
-
-    async def main():
-        batcher = Batcher(lambda jobs: batches.append(jobs) or jobs, name="test", max_batch=8, max_queue=8)
-        await asyncio.gather(*(batcher.submit(job) for job in range(5)))
-        await batcher.close()
-
-    asyncio.run(main())
-    assert batches == [[0, 1, 2, 3, 4]]
-
-
 def test_a_full_queue_refuses():
     async def work(batcher, slow):
         waiting = batcher.submit(1, 2)
@@ -87,55 +72,6 @@ def test_a_full_queue_refuses():
         return await waiting
 
     assert run(work, max_queue=2) == (10, [[0], [1]])
-
-
-def test_cancelled_jobs_are_skipped():
-    async def work(batcher, slow):
-        gone, stays = batcher.submit(1), batcher.submit(2)
-        gone.cancel()
-        slow.go.set()
-        return await stays
-
-    assert run(work) == (20, [[0], [2]])
-
-
-def test_close_finishes_queued_jobs_and_refuses_new_ones():
-    async def work(batcher, slow):
-        waiting = batcher.submit(1)
-        closing = asyncio.create_task(batcher.close())
-        await asyncio.sleep(0)
-        with pytest.raises(ProblemError, match="is stopping"):
-            batcher.submit(2)
-        slow.go.set()
-        await closing
-        return await waiting
-
-    assert run(work)[0] == 10
-
-
-def test_an_error_of_the_whole_batch_is_raised_to_every_caller():
-    def broken(jobs):
-        raise RuntimeError("broken")
-
-    async def main():
-        batcher = Batcher(broken, name="test", max_batch=8, max_queue=8)
-        found = await asyncio.gather(batcher.submit(1), batcher.submit(2), return_exceptions=True)
-        await batcher.close()
-        return [type(error) for error in found]
-
-    assert asyncio.run(main()) == [RuntimeError, RuntimeError]
-
-
-def test_the_failing_job_is_found_in_few_tries():
-    tries = []
-
-    def invert(numbers):
-        tries.append(len(numbers))
-        return [1 / number for number in numbers]
-
-    found = isolate_failures(invert, [1] * 100 + [0] + [1] * 155)
-    assert [at for at, each in enumerate(found) if isinstance(each, ZeroDivisionError)] == [100]
-    assert len(tries) <= 2 * 8 + 1
 
 
 def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
@@ -161,83 +97,3 @@ def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
         return len(accepted)
 
     assert 1 <= asyncio.run(main()) <= 16
-
-
-def test_slow_jobs_run_one_after_the_other_and_a_full_queue_refuses():
-    order, go = [], threading.Event()
-
-    def job(number):
-        assert go.wait(30)
-        order.append(number)
-
-    async def main():
-        executor = SerialExecutor("test")
-        jobs = [asyncio.ensure_future(executor.run(lambda at=at: job(at))) for at in range(64)]
-        await asyncio.sleep(0)
-        with pytest.raises(OverloadedError):
-            await executor.run(lambda: None)
-        go.set()
-        await asyncio.gather(*jobs)
-        await executor.close()
-
-    asyncio.run(main())
-    assert order == list(range(64))
-
-
-def test_a_cancelled_caller_leaves_a_running_job_counted_and_drops_a_waiting_one():
-    begun, go, ran = threading.Event(), threading.Event(), []
-
-    def work():
-        begun.set()
-        assert go.wait(30)
-        ran.append("first")
-
-    async def main():
-        executor = SerialExecutor("test")
-        first = asyncio.create_task(executor.run(work))
-        await asyncio.to_thread(begun.wait, 30)
-        second = asyncio.create_task(executor.run(lambda: ran.append("second")))
-        await asyncio.sleep(0)
-        first.cancel()
-        second.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
-        assert not executor.idle
-        go.set()
-        await executor.close()
-        assert executor.idle
-
-    asyncio.run(main())
-    assert ran == ["first"]
-
-
-def test_work_that_is_stopped_leaves_nothing_in_memory():
-    """Its error would hold the frames of the work, until the collector comes."""
-    read = []
-
-    class Text:
-        pass
-
-    def work():
-        text = Text()
-        read.append(weakref.ref(text))
-        while True:
-            check_stopped()
-            time.sleep(0.01)
-
-    async def main():
-        executor = SerialExecutor("test")
-        running = asyncio.create_task(executor.run(work))
-        while not read:
-            await asyncio.sleep(0.01)
-        running.cancel()
-        await asyncio.wait([running])
-        await executor.close()
-        return running
-
-    gc.disable()
-    try:
-        stopped = asyncio.run(main())
-        assert stopped.cancelled()
-        assert read[0]() is None
-    finally:
-        gc.enable()

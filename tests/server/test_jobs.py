@@ -2,8 +2,6 @@
 
 import os
 import signal
-import threading
-import time
 
 import msgspec
 import pytest
@@ -11,7 +9,6 @@ import pytest
 import attar
 from attar import wire
 from attar.errors import NameTakenError, UnavailableError
-from attar.progress import check_stopped
 from attar.server import jobs
 from attar.server.jobs import Jobs
 from attar.server.problems import ProblemError
@@ -63,14 +60,6 @@ class TestAJob:
         assert [change.change for change in changes] == ["added", "appended", "added"]
         assert {job["state"] for job in served.get("/v1/jobs").json()["jobs"]} == {"done"}
 
-    def test_is_made_of_a_small_file_with_long_texts(self, served):
-        archive = zip_of({f"{at}.txt": (TEXT * 2_000).encode() for at in range(2)})
-        response = served.post("/v1/files", files={"file": ("all.zip", archive)})
-        assert [change.name for change in ended(served, accepted(response)).changes] == [
-            "all.zip/0",
-            "all.zip/1",
-        ]
-
     def test_that_fails_has_the_problem_and_what_was_added_before(self, served):
         archive = zip_of({"0.txt": TEXT.encode(), "1.txt": b"Eve came."})
         served.put("/v1/documents/all.zip%2F1", {"text": TEXT})
@@ -78,24 +67,6 @@ class TestAJob:
         job = ended(served, accepted(response))
         assert (job.state, job.problem.status, job.problem.kind) == ("failed", 409, "NameTakenError")
         assert "all.zip/0" in served.library
-
-    def test_of_a_file_that_cannot_be_read_fails(self, served):
-        response = served.post("/v1/files", files={"file": ("a.pdf", b"%PDF-1.7")}, headers=ASYNC)
-        job = ended(served, accepted(response))
-        assert (job.state, job.problem.status) == ("failed", 422)
-        assert "a.pdf" in job.problem.detail
-
-    def test_of_a_bug_is_logged_and_tells_nothing_of_it(self, served, monkeypatch, caplog):
-        monkeypatch.setattr(served.library, "add_many", lambda *arguments, **options: 1 / 0)
-        job = ended(served, accepted(served.put("/v1/documents/new", {"text": TEXT}, headers=ASYNC)))
-        assert (job.state, job.problem.status) == ("failed", 500)
-        assert "division" not in job.problem.detail
-        assert "division" in caplog.text
-
-    def test_without_a_text_is_refused_at_once(self, served, refused):
-        refused(served.put("/v1/documents/new", {"text": " "}, headers=ASYNC), 422)
-        refused(served.post("/v1/files", files={"other": ("", b"")}, headers=ASYNC), 422)
-        assert served.get("/v1/jobs").json() == {"jobs": []}
 
     def test_that_is_cancelled_stops_and_adds_nothing(self, held):
         served, hold = held
@@ -161,23 +132,6 @@ class TestAFolderOfJobs:
         assert kept.all() == []
         with pytest.raises(ProblemError, match="no such job"):
             kept.get(ids[-1])
-
-    def test_is_shared_by_processes(self, kept, tmp_path):
-        begun, other = threading.Event(), Jobs(tmp_path, 9)
-
-        def work(running):
-            begun.set()
-            while True:
-                check_stopped()
-                time.sleep(0.01)
-
-        job = kept.submit("a", work)
-        assert begun.wait(30)
-        assert other.get(job.id).state == "running"
-        other.cancel(job.id)
-        wait_until(lambda: other.get(job.id).ended)
-        assert kept.get(job.id).state == "cancelled"
-        other.close()
 
     def test_knows_that_the_process_of_a_job_has_ended(self, kept, monkeypatch):
         child = os.fork()

@@ -34,17 +34,6 @@ def test_a_request_is_counted_by_route_and_status(serve, method, path, body, sta
     assert served.metric("attar_request_seconds_count", route=route) == 1
 
 
-@pytest.mark.slow
-def test_what_is_not_http_is_counted_for_the_connection(listen):
-    listening = listen()
-    listening.send_raw(b"HELLO\r\n\r\n")
-    text = listening.send_raw(
-        b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
-    ).decode()
-    body = text.partition("\r\n\r\n")[2]
-    assert read_metric(body, "attar_requests_total", route="connection", status="400") == 1
-
-
 def test_the_library_the_queue_and_the_process_are_reported(served):
     reply = served.get("/metrics")
     assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"

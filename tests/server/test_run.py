@@ -6,10 +6,7 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +19,6 @@ from attar.server.settings import Address
 from .conftest import read_metric, wait_until
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(attar.__file__).parents[1])}
 
 
 def names_in(folder):
@@ -131,23 +127,7 @@ def test_an_append_that_a_killed_server_had_made_is_not_made_again(start, folder
         assert client.show("emma").text == f"{TEXT}\n\n{more}"
 
 
-@pytest.mark.slow
-def test_a_worker_answers_health_checks_before_it_imports_torch():
-    code = "import sys, attar.server.run; assert not {'torch', 'scipy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, env=ENVIRONMENT)
-
-
 def test_a_port_is_taken_while_its_server_still_loads_its_reader():
     """Two servers could bind it before either listened; the second said that it had started."""
     with listen(Address(port=0)) as loading, pytest.raises(OptionError, match="already in use"):
         listen(Address(port=loading.getsockname()[1]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", ["uvicorn", "starlette", "prometheus_client"])
-def test_a_missing_dependency_is_named(folder, package):
-    code = f"import sys; sys.modules['{package}'] = None; sys.argv = ['attar', 'serve', {str(folder)!r}]\n"
-    command = [sys.executable, "-c", code + "from attar.cli.main import main; main()"]
-    ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
-    assert ran.returncode == 2
-    assert "pip install '.[server]'" in ran.stderr

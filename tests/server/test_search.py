@@ -1,6 +1,5 @@
 """Searching and asking all documents over HTTP, with the reader that ships, on a real port."""
 
-import threading
 from datetime import date
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from attar import Client, Subset
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.reader.reader import Reader
 from attar.server.app import make_app
 from attar.server.settings import Settings
 
@@ -23,23 +21,11 @@ TEXTS = {
 QUESTION = "Where was tea first drunk?"
 
 
-@pytest.fixture(scope="module")
-def shipped():
-    return Reader.load()
-
-
 @pytest.fixture
 def made(tmp_path, shipped):
     library, settings = Library(tmp_path / "library", shipped), Settings(store=tmp_path / "library")
     library.add_many(TEXTS.items())
     return Made(make_app(settings, library), library, settings)
-
-
-def test_a_server_loads_signatures_before_the_first_search(listen, made, monkeypatch):
-    loaded, load = threading.Event(), made.library.load_signatures
-    monkeypatch.setattr(made.library, "load_signatures", lambda: (load(), loaded.set()))
-    listen(made)
-    assert loaded.wait(60)
 
 
 def test_clients_find_what_the_library_finds(listen, made):
@@ -49,6 +35,7 @@ def test_clients_find_what_the_library_finds(listen, made):
         here, there = library.ask_all(QUESTION), client.ask_all(QUESTION)
         found = client.search("the Italian capital", top=1)
         long = client.search("the Italian capital", top=1, passages=True)
+        places = client.list_answers(QUESTION)
     assert here[0].text == "China"
     assert [(answer.text, answer.document, answer.quote) for answer in here] == [
         (answer.text, answer.document, answer.quote) for answer in there
@@ -56,22 +43,9 @@ def test_clients_find_what_the_library_finds(listen, made):
     assert found == library.search("the Italian capital", top=1)
     assert long == library.search("the Italian capital", top=1, passages=True)
     assert long[0].passages
-
-
-def test_a_written_document_is_found_at_once(listen, made):
-    with Client(listen(made).url) as client:
-        client.search("coffee")
-        client.add("coffee", "Coffee came from Ethiopia.")
-        assert client.ask_all("Where did coffee come from?")[0].text == "Ethiopia"
-        client.remove("coffee")
-        assert "coffee" not in [hit.document for hit in client.search("coffee")]
-
-
-def test_many_questions_to_all_documents(serve, made):
-    body = {"questions": [QUESTION, "What flows through Rome?"], "top": 1}
-    results = serve(made).post("/v1/ask", body).json()["results"]
-    assert [result["answers"][0]["document"] for result in results] == ["tea", "rome"]
-    assert [result["document"] for result in results] == [None, None]
+    assert [(group.text, group.count) for group in places] == [
+        (group.text, group.count) for group in library.list_answers(QUESTION)
+    ]
 
 
 def test_clients_verify_and_choose_documents_as_the_library_does(listen, made):
@@ -91,11 +65,3 @@ def test_clients_verify_and_choose_documents_as_the_library_does(listen, made):
             client.add("tea", TEXTS["tea"], tags=["x" * 10_000])
         with pytest.raises(OptionError, match="no document has the tag 'x'"):
             client.ask_all(QUESTION, within=Subset(tags=("x",)))
-
-
-def test_all_places_are_listed_over_http_as_in_python(listen, made):
-    here = made.library.list_answers(QUESTION)
-    with Client(listen(made).url) as client:
-        there = client.list_answers(QUESTION)
-    assert here[0].text == "China"
-    assert [(group.text, group.count) for group in here] == [(group.text, group.count) for group in there]

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import resource
-import threading
 
 import pytest
 
@@ -78,19 +77,6 @@ def test_a_damaged_record_is_a_logged_server_error(damaged, refused, caplog):
     (record,) = [record for record in caplog.records if record.name == "attar.server"]
     assert record.levelno == logging.ERROR
     assert "checksum" in record.fields["fault"]
-
-
-def test_suggestions_for_an_unknown_name_are_searched_on_the_slow_thread(served, monkeypatch):
-    threads, similar = [], served.library.similar
-
-    def watched(name):
-        threads.append(threading.current_thread().name)
-        return similar(name)
-
-    monkeypatch.setattr(served.library, "similar", watched)
-    assert statuses(ask(served, {}, {"document": "01"}, {"document": "1"})) == [200, 404, 200]
-    assert "did you mean" in served.post("/v1/ask", QUESTION | {"document": "01"}).json()["detail"]
-    assert {name.partition("_")[0] for name in threads} == {"slow"}
 
 
 def test_quick_routes_are_answered_while_a_write_waits(served, monkeypatch):

@@ -60,25 +60,3 @@ def test_documents_are_found_by_words_until_signatures_are_made_and_kept(
     with Library(folder, tiny_reader, read_only=True) as library:
         hits = served.post("/v1/search", {"query": "tea leaves"}).json()["hits"]
         assert [hit["document"] for hit in hits] == [hit.document for hit in library.search("tea leaves")]
-
-
-def test_documents_that_come_without_signatures_later_get_them(served, monkeypatch):
-    monkeypatch.setattr("attar.server.service._LOOK_SECONDS", 0.0)
-    served.library.add("tea", "Tea was first drunk in China.")
-    with served.library.store._environment.transaction(write=True) as transaction:
-        forget_signatures(transaction)
-
-    def is_found():
-        served.post("/v1/search", {"query": "tea"})
-        return all(is_signed(served.library, name) for name in NAMES)
-
-    wait_until(is_found)
-
-
-def test_a_server_that_stops_does_not_wait_for_them(unsigned, serve, monkeypatch):
-    made, go = unsigned
-    served = serve(made)
-    wait_until(lambda: "signatures" in served.get("/readyz").text)
-    threading.Timer(0.2, go.set).start()  # the one that is being made is finished
-    served.shut_down()
-    assert not all(is_signed(Library(made.settings.store, read_only=True), name) for name in NAMES)

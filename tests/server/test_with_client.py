@@ -1,6 +1,5 @@
 """`attar.Client` with a live server: the results and errors of `attar.Library`, and changes that are made once."""
 
-import asyncio
 import threading
 
 import httpx
@@ -104,17 +103,6 @@ def test_a_missing_token_and_a_read_only_library_deny_access(listen):
         client.ask("0", "Who left?")
 
 
-def test_concurrent_questions_are_all_answered(listen):
-    with attar.Client(listen().url) as client:
-
-        async def ask():
-            asked = (asyncio.to_thread(client.ask, "0", "Who left?") for _ in range(60))
-            return await asyncio.gather(*asked)
-
-        answers = asyncio.run(ask())
-    assert answers == [answers[0]] * 60
-
-
 class Losing(httpx.HTTPTransport):
     """Drops the answers to the first requests, after the server has given them."""
 
@@ -158,16 +146,6 @@ def test_a_removal_whose_answer_was_lost_is_not_repeated(losing):
         with pytest.raises(UnavailableError):
             client.remove("0")
         assert "0" not in client
-
-
-def test_a_server_started_again_recognises_a_change_that_was_made_before(listen, stories):
-    first = listen()
-    with attar.Client(first.url) as client:
-        client.append("0", TEXT, key="once")
-    first.close()
-    with attar.Client(listen(documents=0).url) as client:
-        assert client.append("0", TEXT, key="once").change == "appended"
-        assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}"
 
 
 def test_an_append_that_took_too_long_for_its_request_is_made_once(make, listen, monkeypatch, stories):

@@ -130,17 +130,6 @@ def test_after_a_failed_commit_the_environment_is_opened_again(store):
     assert len(store) == 2
 
 
-@pytest.mark.slow
-def test_a_limit_on_address_space_makes_the_map_smaller(folder):
-    """Under a limit on addresses the map starts smaller, and grows."""
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))"
-    code = "import sys; from attar.store.store import Store; print(Store.open(sys.argv[1]).stats().map_bytes)"
-    command = [sys.executable, "-c", f"{limit}; {code}", folder]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert ran.stderr == ""
-    assert 2**20 <= int(ran.stdout) < 2**33
-
-
 def test_a_truncated_file_is_refused_at_any_length(folder):
     with Store.open(folder) as store:
         fill(store)

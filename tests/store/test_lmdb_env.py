@@ -165,39 +165,6 @@ def test_using_a_parents_store_in_a_fork_raises(folder, work):
     assert still == "1"
 
 
-def test_a_fork_during_a_snapshot_leaves_it_to_the_parent(folder):
-    code = """
-with store.snapshot() as snapshot:
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        for number in range(2, 9):
-            put(store, "emma", make_memory(number))
-        print(memory_in(snapshot, "emma").tokens)
-if child:
-    print(memory_in(store, "emma").tokens)
-"""
-    assert lines_of(folder, code) == ["1", "8"]
-
-
-def test_a_fork_during_a_transaction_leaves_it_to_the_parent(folder):
-    code = """
-try:
-    with store.transaction() as changes:
-        put(changes, "emma", make_memory(2))
-        child = os.fork()
-        if child:
-            os.waitpid(child, 0)
-            put(changes, "lydia", make_memory(3))
-except AttarError as fault:
-    print("refused", flush=True)
-if child:
-    put(store, "anne", make_memory(4))
-    print(*(entry.name for entry in store.documents()), memory_in(store, "emma").tokens)
-"""
-    assert lines_of(folder, code) == ["refused", "anne emma lydia 2"]
-
-
 # LMDB's state after a kill within a commit: the change is in the file, but the number of the last change in
 # lock.mdb, by which readers choose what they see, is still the one before, and the dead writer has the lock.
 KILLED_IN_COMMIT = """

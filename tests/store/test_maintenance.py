@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from attar.errors import RecordError, StoreError
-from attar.memory.memory import wrap
 from attar.store.records import pack_parts, unpack_parts, write_entry
 from attar.store.store import Store
 from tests.store.made import flip, make_memory, memory_in, overwrite, put
@@ -151,26 +150,3 @@ def test_the_copy_of_a_killed_compaction_is_deleted(store, folder):
     (folder / "data.mdb.copy").write_bytes(b"half of it")
     with Store.open(folder):
         assert sorted(os.listdir(folder)) == ["data.mdb", "lock.mdb"]
-
-
-# Values that an entry never has, by field.
-ODD_FIELDS = {
-    "name": [None, 5, "", b"b"],
-    "title": [None, 5, 1.5, b"T"],
-    "digest": [None, "abc", b"x" * 33, b"short"],
-    "created": [None, 1.5, -1, 2**62],
-    "changed": ["now", float("nan")],
-    "tokens": [None, 1.0, float("nan"), -1, 2**63],
-    "memory_bytes": [None, -1, 1.5, 7],
-    "text_bytes": ["7", -1, 1.5, 7],
-}
-ODD = [(field, value) for field, values in ODD_FIELDS.items() for value in values]
-
-
-@pytest.mark.parametrize(("field", "value"), ODD, ids=[f"{field} {value!r}" for field, value in ODD])
-def test_an_entry_with_a_value_that_none_has_is_found(filled, field, value):
-    entry = filled.entry("b")
-    values = list(msgspec.structs.astuple(entry))
-    values[entry.__struct_fields__.index(field)] = value
-    overwrite(filled, b"fb", wrap(b"f", msgspec.msgpack.encode(values), "entry"))
-    assert "b" in [name for name, _ in found(filled)]

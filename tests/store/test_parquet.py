@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attar.errors import FormatError, MissingError, NameTakenError, ReaderMismatchError
+from attar.errors import FormatError, NameTakenError, ReaderMismatchError
 from attar.store import parquet
 from attar.store.parquet import export_store, import_store
 from attar.store.records import Origin
@@ -56,18 +56,6 @@ def test_an_export_is_a_parquet_table(export):
     assert [row["name"] for row in rows] == ["a\nb/c", "b", "c", "x" * 999]
     assert [row["text"] for row in rows] == ["Emma 🜁", "", None, None]
     assert rows[0]["created"].year >= 2026
-
-
-def test_many_documents_are_exported_and_imported_in_groups(store, second, tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_ROWS", 4)
-    with store.transaction() as changes:
-        for number in range(10):
-            put(changes, str(number), make_memory(number))
-    export_store(store, tmp_path / "out.parquet")
-    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
-    before = second.stats().changes
-    assert import_store(second, tmp_path / "out.parquet") == 10
-    assert second.stats().changes - before == 3
 
 
 def test_a_name_taken_by_another_document_is_refused_unless_replaced(export, second):
@@ -140,16 +128,11 @@ ODD_COLUMNS = {
     "tokens as floats": ("tokens", [1.0, 3.0, 4.0, 2.0], "Expected `int`, got `float` - at `tokens`"),
     "tokens with a null": ("tokens", [1, None, 4, 2], "Expected `int`, got `null` - at `tokens`"),
     "other tokens": ("tokens", [1, 9, 4, 2], "tokens of 'b': expected 9, got 3"),
-    "negative tokens": ("tokens", [-1, 3, 4, 2], "Expected `int` >= 0 - at `tokens`"),
     "titles that are numbers": ("title", [5, 6, 7, 8], "Expected `str`, got `int` - at `title`"),
-    "titles with a null": ("title", ["A", None, "", ""], "Expected `str`, got `null` - at `title`"),
     "a null name": ("name", ["a\nb/c", None, "c", "d"], "Expected `str`, got `null` - at `name`"),
     "an empty name": ("name", ["a\nb/c", "", "c", "d"], "Expected `str` of length >= 1 - at `name`"),
-    "names that are bytes": ("name", [b"a", b"b", b"c", b"d"], "Expected `str`, got `bytes` - at `name`"),
-    "texts that are numbers": ("text", [1, 2, 3, 4], "Expected `str . null`, got `int`"),
     "a digest of another text": ("digest", [b"d" * 32, b"", b"", b""], "digest of 'a.nb/c'"),
     "a memory that is missing": ("memory", [None] * 4, "Expected `bytes`, got `null`"),
-    "a memory that is text": ("memory", ["Attr"] * 4, "Expected `bytes`, got `str`"),
     "a signature that is a number": ("signature", [7] * 4, "Expected `bytes \\| null`, got `int`"),
     "times that are text": ("created", ["now"] * 4, "is damaged; export it again"),
     "a time of the year 300,000": ("created", [2**53 * 1000] * 4, "Expected `int` <= .* at `created`"),
@@ -225,11 +208,3 @@ def test_a_damaged_document_is_left_out_of_an_export_and_named(filled, second, t
     assert list(second.check()) == []
     with pytest.raises(FormatError):
         export_store(filled, tmp_path / "out.parquet")
-
-
-def test_without_pyarrow_one_line_says_what_to_install(filled, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    for work in (export_store, import_store):
-        with pytest.raises(MissingError, match=r"Parquet files need pyarrow; pip install '.\[parquet\]'"):
-            work(filled, tmp_path / "some.parquet")

@@ -10,7 +10,7 @@ import time
 import msgspec
 import pytest
 
-from attar.errors import BusyError, RecordError, StoreError
+from attar.errors import BusyError, RecordError
 from attar.memory.memory import wrap
 from attar.store.records import HEADER_KEY
 from attar.store.repair import repair_store
@@ -206,12 +206,6 @@ def test_a_file_of_which_nothing_can_be_read_is_left_as_it_is(filled, content):
 def test_a_store_that_is_open_is_not_repaired(filled):
     with Store.open(filled), pytest.raises(BusyError, match="is open, in this process or another"):
         repair_store(filled)
-
-
-def test_a_folder_without_a_store_is_refused(tmp_path):
-    for place in (tmp_path, tmp_path / "none"):
-        with pytest.raises(StoreError, match="there is no"):
-            repair_store(place)
 
 
 REPAIRING = """

@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from attar.store.records import key_of, write_entry
-from attar.store.signatures import StampedSignature
+from attar.store.records import write_entry
 from tests.store import made
 from tests.store.made import flip, make_memory, overwrite, value_of
 
@@ -16,39 +15,6 @@ def put(store, name, signature=b"s", number=1):
 def signatures(store):
     with store.snapshot() as now:
         return {signature.key: signature.data for signature in now.signatures}
-
-
-def test_a_signature_is_written_with_its_document(store):
-    entry = put(store, "emma", b"one")
-    with store.snapshot() as now:
-        assert now.signatures.get(b"emma") == StampedSignature(b"emma", entry.changed, b"one")
-
-
-def test_a_replaced_document_has_the_new_signature_or_none(store):
-    put(store, "emma", b"one")
-    put(store, "emma", b"two", 2)
-    assert signatures(store) == {b"emma": b"two"}
-    put(store, "emma", None, 3)
-    assert signatures(store) == {}
-
-
-def test_a_removed_document_takes_its_signature_with_it(store):
-    put(store, "emma")
-    put(store, "x" * 1_000)
-    store.remove("emma")
-    assert list(signatures(store)) == [key_of("x" * 1_000)]
-
-
-def test_statistics_and_later_signatures_leave_documents_as_they_are(store):
-    entry = put(store, "emma", None)
-    with store.transaction() as changes:
-        changes.put_statistics(b"statistics")
-        changes.put_signature(changes.entry("emma"), b"later")
-    assert store.entry("emma") == entry
-    assert signatures(store) == {b"emma": b"later"}
-    with store.snapshot() as now:
-        assert now.signatures.statistics == b"statistics"
-    assert list(store.check()) == []
 
 
 def test_the_list_of_changes_names_what_was_written_and_removed(store):

@@ -1,7 +1,6 @@
 """Documents go in, come out the same, in the order of their names, and stay."""
 
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -54,16 +53,6 @@ def test_a_long_list_can_be_read_while_the_store_changes(store):
 def test_an_unknown_name_raises(store, ask):
     with pytest.raises(UnknownDocumentError, match="there is no document 'emm'"):
         ask(store, "emm")
-
-
-def test_a_snapshot_reads_a_document_by_its_entry(store):
-    written = put(store, "emma", make_memory(7), text="Emma", signature=b"signature")
-    with store.snapshot() as now:
-        entry = now.entry("emma")
-        assert (entry, now.find("emma"), now.find("emm")) == (written, written, None)
-        assert (now.memory(entry), now.text(entry)) == (make_memory(7), "Emma")
-        assert (now.signature(entry), now.is_intact(entry)) == (b"signature", True)
-        assert now.record(entry) == now.get("emma")
 
 
 def test_a_snapshot_that_has_ended_cannot_be_used(store):
@@ -136,15 +125,6 @@ def test_a_process_may_open_a_store_twice(folder):
         assert len(other) == 2
 
 
-def test_an_unreferenced_store_is_closed(folder):
-    for number in range(3):
-        store = Store.open(folder)
-        put(store, "emma", make_memory(number))
-        del store
-    with Store.open(folder) as store:
-        assert memory_in(store, "emma") == make_memory(2)
-
-
 def test_a_snapshot_or_transaction_keeps_its_store_open(folder):
     put(Store.open(folder), "emma", make_memory(1))
     with Store.open(folder).snapshot() as snapshot:
@@ -152,37 +132,6 @@ def test_a_snapshot_or_transaction_keeps_its_store_open(folder):
     with Store.open(folder).transaction() as changes:
         put(changes, "emma", make_memory(2))
     assert memory_in(Store.open(folder), "emma") == make_memory(2)
-
-
-def test_closing_within_a_snapshot_is_refused(store):
-    put(store, "emma", make_memory(1))
-    with store.snapshot() as snapshot:
-        with pytest.raises(StoreError, match="this thread has a snapshot or transaction open"):
-            store.close()
-        assert memory_in(snapshot, "emma") == make_memory(1)
-    assert "emma" in store
-
-
-def test_a_store_deleted_and_created_again_is_empty(tmp_path):
-    for number in range(3):
-        with Store.open(tmp_path / "store") as store:
-            assert len(store) == 0
-            put(store, "emma", make_memory(number))
-        for file in (tmp_path / "store").iterdir():
-            file.unlink()
-        (tmp_path / "store").rmdir()
-
-
-def test_stats_match_the_documents(store):
-    with store.transaction() as changes:
-        for number in range(3):
-            put(changes, str(number), make_memory(number, 60), text="text")
-    stats = store.stats()
-    assert (stats.version, stats.reader, stats.documents, stats.tokens) == (1, "reader-1", 3, 3)
-    assert stats.memory_bytes == sum(entry.memory_bytes for entry in store.documents())
-    assert stats.text_bytes == sum(entry.text_bytes for entry in store.documents())
-    assert stats.file_bytes == Path(store.path, "data.mdb").stat().st_size
-    assert 0 <= stats.free_bytes < stats.file_bytes
 
 
 def test_a_bad_entry_hides_no_other_from_a_list(store, monkeypatch):

@@ -9,27 +9,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
+from attar.errors import OptionError, ReaderMismatchError, UnknownDocumentError
 from attar.store.records import Record
 from attar.store.store import Store
-from tests.store.made import READER, flip, make_memory, memory_in, put
+from tests.store.made import READER, flip, make_memory, put
 
 SMALL_MAP = 2**18
-
-
-def test_an_exception_undoes_all_changes(store):
-    put(store, "a", make_memory(1))
-
-    def fail() -> None:
-        with store.transaction() as changes:
-            put(changes, "a", make_memory(2))
-            put(changes, "b", make_memory(3))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert memory_in(store, "a") == make_memory(1)
-    assert len(store) == 1
 
 
 def test_a_refused_document_does_not_undo_the_others(store):
@@ -77,16 +62,6 @@ def test_totals_are_right_after_a_document_is_replaced(store, is_known, is_damag
     assert list(store.check()) == []
 
 
-def test_a_transaction_sees_its_own_changes(store):
-    with store.transaction() as changes:
-        put(changes, "a", make_memory(1), text="one")
-        assert "a" in changes
-        assert changes.get("a").text == "one"
-        assert changes.header.documents == 1
-        changes.remove("a")
-        assert "a" not in changes
-
-
 def test_the_map_grows_within_one_transaction(folder):
     with Store.open(folder, map_size=SMALL_MAP) as store:
         put(store, "old", make_memory(0, 60))
@@ -120,29 +95,6 @@ def test_the_map_grows_between_snapshots_of_other_threads(folder):
             thread.join()
         assert store.stats().map_bytes > SMALL_MAP
     assert faults == []
-
-
-def test_the_map_cannot_grow_during_a_snapshot_of_the_same_thread(folder):
-    with Store.open(folder, map_size=SMALL_MAP) as store:
-        put(store, "a", make_memory(1))
-
-        def outgrow() -> None:
-            with store.transaction() as changes:
-                for number in range(60):
-                    put(changes, str(number), make_memory(number, 60))
-
-        with store.snapshot() as snapshot:
-            with pytest.raises(StoreError, match="this thread has a snapshot or transaction open"):
-                outgrow()
-            assert memory_in(snapshot, "a") == make_memory(1)
-        assert len(store) == 1
-        put(store, "b", make_memory(2))
-        assert list(store.check()) == []
-
-
-def test_a_transaction_within_a_transaction_is_refused(store):
-    with store.transaction(), pytest.raises(StoreError, match="a transaction open already"):
-        put(store, "a", make_memory())
 
 
 NAMES = st.one_of(

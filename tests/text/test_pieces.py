@@ -1,7 +1,6 @@
 """Word pieces with their places; sentences as places of the text."""
 
 import json
-import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from attar.errors import FormatError
 from attar.text.kinds import coarse_kind
 from attar.text.pieces import PieceTokenizer
-from attar.text.sentences import iterate_sentences, sentence_spans
 from benchmarks.tiny_reader import tiny_tokenizer
 
 PIECES = PieceTokenizer(tiny_tokenizer())
@@ -69,29 +67,6 @@ class TestLongSentences:
             assert places[:, 0].tolist() == whole.starts.tolist()
             assert places[:, 1].tolist() == whole.ends.tolist()
         assert short.tolist() == PIECES.read(["ann"])[0].ids.tolist()
-
-    def test_take_memory_in_proportion_to_their_pieces(self):
-        tracemalloc.start()
-        try:
-            ((ids, _),) = PIECES.read_sentences(["." * 300_000])
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert len(ids) == 300_000
-        # Two arrays, each twice while it is made.
-        assert peak < 2 * 1.2 * 300_000 * (8 + 16)
-
-
-class TestSentences:
-    @given(st.lists(st.sampled_from(["He left.", "Mr. Lee", "ran", "\n\n", "Why?", "\x00", "said he"])))
-    def test_spans_are_the_sentences_in_order(self, parts):
-        text = " ".join(parts)
-        spans = list(sentence_spans(text))
-        words = [word for a, b in spans for sentence in iterate_sentences(text[a:b]) for word in sentence]
-        assert words == [word for sentence in iterate_sentences(text) for word in sentence]
-        ends = [0, *(end for _, end in spans)]
-        assert all(a <= start < end for a, (start, end) in zip(ends, spans, strict=False))
-        assert "".join(text.split()) == "".join("".join(text[a:b].split()) for a, b in spans)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """Text becomes sentences of words."""
 
-import tracemalloc
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attar.text.sentences import LONGEST_SENTENCE, iterate_sentences
+from attar.text.sentences import iterate_sentences
 
 
 def sentences(text: str) -> list[list[str]]:
@@ -62,12 +60,6 @@ def test_text_is_cut_into_sentences(text: str, count: int) -> None:
     assert len(sentences(text)) == count
 
 
-def test_a_text_without_sentence_ends_is_cut_at_the_longest_length() -> None:
-    lengths = [len(sentence) for sentence in iterate_sentences("word " * 1000)]
-    assert max(lengths) == LONGEST_SENTENCE
-    assert sum(lengths) == 1000
-
-
 pieces = st.lists(
     st.sampled_from(
         ["He", "left", "Mr.", "U.S.", "J.", "No.", "5", "--", '"', "end.", 'why?"', "Ann's", "The"]
@@ -80,19 +72,6 @@ texts = st.one_of(pieces, st.text(max_size=40))
 @given(texts, texts)
 def test_a_blank_line_always_ends_a_sentence(a: str, b: str) -> None:
     assert sentences(a + "\n\n" + b) == sentences(a) + sentences(b)
-
-
-@pytest.mark.slow
-def test_a_long_text_without_blank_lines_is_read_in_bounded_memory() -> None:
-    text = "He met Ann at the house of a friend. " * 60_000
-    tracemalloc.start()
-    try:
-        count = sum(1 for _ in iterate_sentences(text))
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert count == 60_000
-    assert peak < len(text)  # the words of the whole text would take some 30 times this
 
 
 @given(st.text())

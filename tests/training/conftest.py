@@ -11,8 +11,10 @@ import safetensors.torch
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
+from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training.options import QuestionOptions
+from tests.nn.test_transformer import published
 
 PEOPLE = ("Ann", "Bob", "Clara", "Dora", "Emil", "Frida", "Gus", "Hanna")
 TOWNS = ("Leeds", "Dover", "Bath", "York", "Derby", "Hull")
@@ -49,32 +51,16 @@ def make_tokenizer() -> bytes:
 
 def published_weights(vocabulary: int) -> dict[str, torch.Tensor]:
     """Random weights under the names that encoders are published with."""
-    made = torch.Generator().manual_seed(0)
-
-    def random_matrix(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=made) * 0.1
-
-    weights = {
-        "embeddings.word_embeddings.weight": random_matrix(vocabulary, SIZE),
-        "embeddings.position_embeddings.weight": random_matrix(512, SIZE),
-        "embeddings.token_type_embeddings.weight": random_matrix(2, SIZE),
-        "embeddings.LayerNorm.weight": torch.ones(SIZE),
-        "embeddings.LayerNorm.bias": torch.zeros(SIZE),
-    }
-    layer = "encoder.layer.0."
-    parts = {f"attention.self.{name}": (SIZE, SIZE) for name in ("query", "key", "value")}
-    parts |= {
-        "attention.output.dense": (SIZE, SIZE),
-        "intermediate.dense": (32, SIZE),
-        "output.dense": (SIZE, 32),
-    }
-    for name, shape in parts.items():
-        weights |= {
-            f"{layer}{name}.weight": random_matrix(*shape),
-            f"{layer}{name}.bias": torch.zeros(shape[0]),
-        }
-    for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-        weights |= {f"{layer}{name}.weight": torch.ones(SIZE), f"{layer}{name}.bias": torch.zeros(SIZE)}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        weights = published(TransformerShape(vocabulary, SIZE, LAYERS, HEADS, 32, 512))
+    for name, weight in weights.items():
+        if name.endswith("bias"):
+            weight.zero_()
+        elif "LayerNorm" in name:
+            weight.fill_(1.0)
+        else:
+            weight.mul_(0.1)
     return weights
 
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from attar.errors import FormatError
 from attar.results import Answer
 from attar.training.data import Passage, PassageQuestion
-from attar.training.evaluation import evaluate_reader, group_documents, question_table, to_given
-from attar.training.metrics import Given
+from attar.training.evaluation import evaluate_reader, group_documents
 
 TOWNS = ("Leeds", "Dover", "Bath")
 
@@ -90,33 +88,3 @@ def test_a_reader_is_asked_its_own_questions_and_those_of_other_articles() -> No
         sum(len(d.text) for d in group_documents(passages(), None)) / 3
     )
     assert row.alone is not None
-
-
-@pytest.mark.parametrize(
-    ("answers", "said"),
-    [
-        ([Answer("Bath", 0.7, "name", "A quote."), Answer("", 0.2, "none")], ("Bath", "A quote.", False, 0.7, 0.8)),
-        ([Answer("", 0.6, "none"), Answer("Bath", 0.3, "name", "A quote.")], ("Bath", "A quote.", True, 0.6, 0.4)),
-        ([], ("", "", True, None, 0.0)),
-    ],
-    ids=["an answer", "not in the text", "nothing"],
-)  # fmt: skip
-def test_a_reader_says_its_first_answer_and_its_best_phrase(
-    answers: list[Answer], said: tuple[Any, ...]
-) -> None:
-    assert to_given(answers) == Given(*said)
-
-
-def test_a_row_of_the_table_has_a_cell_per_measure() -> None:
-    (row,) = evaluate_reader(Scripted(), group_documents(passages(), 1))  # type: ignore[arg-type]
-    header, cells = question_table([row])
-    assert header[1:4] == ["EM", "F1", "sentence"]
-    assert len(cells) == len(header)
-    assert cells[:2] == ["reader", "0.500"]
-    assert row.to_json()["em"] == 0.5
-
-
-def test_a_set_without_known_answers_is_refused() -> None:
-    unknown = [Passage("It rained.", "a", (PassageQuestion("Why?", labelled=False),))]
-    with pytest.raises(FormatError, match="no questions whose answers are known"):
-        group_documents(unknown, 1)

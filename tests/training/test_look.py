@@ -9,9 +9,9 @@ from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
 from attar.training import look
-from attar.training.batches import SEP, QuestionSet
+from attar.training.batches import QuestionSet
 from attar.training.data import Passage, PassageQuestion
-from attar.training.look import SentenceBatches, SentenceChooser, look_accuracy, look_loss, look_set
+from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
 from attar.training.teacher import TeacherLabels
 
 TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover. Clara bought two horses in York."
@@ -51,23 +51,6 @@ def batches(questions: QuestionSet, present: float = 0.8, epochs: int = 12) -> S
     return SentenceBatches(data, labels, weights, tokens=2_000, epochs=epochs, seed=0)
 
 
-def test_the_best_sentences_share_most_words_and_stay_in_order(questions: QuestionSet) -> None:
-    chooser = SentenceChooser(questions)
-    assert chooser.best(questions.questions[0], [0], 1, None) == [(0, 1)]
-    assert chooser.best(questions.questions[0], [0, 1], 4, None) == sorted(
-        chooser.best(questions.questions[0], [0, 1], 4, None)
-    )
-
-
-def test_pieces_of_other_passages_are_not_those_of_ones_own(questions: QuestionSet) -> None:
-    chooser = SentenceChooser(questions)
-    ids, kept, at = chooser.pieces([(0, 1), (1, 0)], 0, 300)
-    text = questions.texts[0]
-    assert ids[at].tolist() == text.ids[kept].tolist()
-    assert set(text.sentences[kept]) == {1}
-    assert len(ids) > len(at)
-
-
 def test_spans_are_moved_to_where_their_words_are(questions: QuestionSet) -> None:
     answer = questions.texts[0].ids[slice(questions.golds[0][0, 0], questions.golds[0][0, 1] + 1)].tolist()
     seen = 0
@@ -81,22 +64,6 @@ def test_spans_are_moved_to_where_their_words_are(questions: QuestionSet) -> Non
                 assert batch["ids"][row, first : last + 1].tolist() == answer
                 assert batch["inside"][row, first : last + 1].all()
     assert seen > 2
-
-
-def test_without_the_answers_sentence_there_is_none(questions: QuestionSet) -> None:
-    steps = batches(questions)
-    for step in range(len(steps)):
-        batch = steps[step]
-        without = (batch["spans"][:, 0, 0] < 0) & (batch["taught"] == 0)
-        assert (batch["present"][without] <= 0.3).all()
-
-
-def test_a_batch_is_a_function_of_its_step(questions: QuestionSet) -> None:
-    first, second = batches(questions)[3], batches(questions)[3]
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    ends = first["mask"].sum(1) - 1
-    assert (first["ids"][torch.arange(len(ends)), ends] == SEP).all()
 
 
 def test_the_loss_falls_and_the_accuracy_is_that_of_the_teacher(questions: QuestionSet) -> None:

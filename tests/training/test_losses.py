@@ -13,10 +13,8 @@ from attar.training.batches import Batch, QuestionBatches, QuestionsAlone, Quest
 from attar.training.data import Passage, PassageQuestion
 from attar.training.student import imitation_loss, student_loss, student_set
 from attar.training.teacher import (
-    LONGEST_ANSWER,
     PairBatches,
     TeacherLabels,
-    best_spans,
     pseudo_labels,
     teacher_loss,
 )
@@ -76,15 +74,6 @@ class TestQuestionsWithoutAUsableSpan:
         pairs = PairBatches(unusable, range(3), tokens=9_000, epochs=1, seed=0)
         assert_finite_gradients(teacher, teacher_loss(teacher, pairs[0])[0])
 
-    def test_do_not_change_the_loss_of_others(
-        self, network: PhraseNetwork, tokenizer: PieceTokenizer, unusable: QuestionSet
-    ) -> None:
-        network.eval()
-        good = asked((11, 21))
-        alone = student_loss(network, only_batch(encode(tokenizer, good)))[1]
-        together = student_loss(network, only_batch(encode(tokenizer, good, *unusable.passages)))[1]
-        torch.testing.assert_close(alone["hard"], together["hard"])
-
 
 def test_the_quick_encoders_loss_leaves_the_network_alone(
     network: PhraseNetwork, tokenizer: PieceTokenizer
@@ -102,16 +91,6 @@ def test_the_quick_encoders_loss_leaves_the_network_alone(
     assert all(parameter.grad is None for parameter in network.parameters())
     assert quick.query.weight.grad is not None
     network.requires_grad_(True)
-
-
-def test_the_best_span_is_the_likeliest_pair_within_reach() -> None:
-    scores = torch.full((1, 2, LONGEST_ANSWER + 4), -9.0)
-    scores[0, 0, 2] = 5.0
-    scores[0, 1, 4] = 4.0
-    scores[0, 1, 2 + LONGEST_ANSWER] = 8.0  # too far from the start
-    first, last, probability = best_spans(scores)
-    assert (int(first), int(last)) == (2, 4)
-    assert 0.9 < float(probability) < 1
 
 
 class TestLabels:
@@ -150,8 +129,3 @@ class TestLabels:
         assert (chosen.of_passage, chosen.absent) == ([[0], [1, 3]], {3})
         assert [scores is not None for scores in chosen.soft] == [True, True, False, False]
         assert len(marked.golds[1]) == 0
-
-    def test_are_the_same_from_a_file(self, labels: TeacherLabels) -> None:
-        labels.scores[0] = labels.scores[2] = None
-        again = TeacherLabels.from_arrays(labels.to_arrays())
-        np.testing.assert_equal(vars(again), vars(labels))

@@ -8,7 +8,6 @@ from attar.training.metrics import (
     exact,
     f1,
     holds,
-    refused_at,
     score,
 )
 
@@ -70,28 +69,3 @@ class TestScores:
         # Said and right: 0.9 yes, 0.6 no, 0.8 (refused) no, 0.7 (refused) yes, 0.5 no; each alone in its bin.
         scores = score(self.given, self.golds, self.other)
         assert scores.calibration_error == pytest.approx((0.1 + 0.6 + 0.8 + 0.3 + 0.5) / 5)
-
-    def test_words_of_certainty_are_scored_over_what_was_answered(self) -> None:
-        # One of the three that were answered is right; what was refused is no answer.
-        words = score(self.given, self.golds, self.other).by_certainty
-        assert sum(each.answers for each in words.values()) == 3
-        assert sum(each.answers * each.right for each in words.values()) == pytest.approx(1)
-        assert words["likely"].right > 0
-
-    def test_baselines_have_no_scores_of_refusal(self) -> None:
-        scores = score([Given("Leeds", "In Leeds.")], [["Leeds"]])
-        assert (scores.em, scores.sentence) == (1, 1)
-        assert scores.refused_other is scores.kept is scores.refused_at_90 is scores.calibration_error is None
-
-    def test_without_answerable_questions(self) -> None:
-        scores = score([Given("", "", True, 0.9, 0.1)], [[]])
-        assert (scores.em, scores.f1, scores.kept, scores.refused_unanswerable) == (None, None, None, 1)
-
-
-def test_the_threshold_keeps_nine_of_ten_right_answers() -> None:
-    right = [Given("x", confidence=at / 10) for at in range(1, 11)]
-    other = [Given("x", confidence=value) for value in (0.05, 0.15, 0.19, 0.25)]
-    # The second lowest right answer is at 0.2 with linear ranks; the lower of two is taken: 0.1.
-    assert refused_at(right, other) == 0.25
-    assert refused_at([], other) is None
-    assert refused_at(right, []) is None

@@ -35,22 +35,6 @@ def test_the_states_are_those_of_mpnet(
     torch.testing.assert_close(states[mask], published["test.states"][mask], rtol=0, atol=2e-6)
 
 
-def test_padding_does_not_change_the_states(network: RelativeTransformer) -> None:
-    ids = torch.tensor([[3, 4, 5, 1, 1]])
-    states = network(ids, ids != 1)
-    torch.testing.assert_close(states[:, :3], network(ids[:, :3]))
-
-
-def test_training_has_dropout_and_leaves_the_biases_of_distances(network: RelativeTransformer) -> None:
-    ids = torch.tensor([[3, 4, 5]])
-    network.train()
-    first, second = network(ids), network(ids)
-    first.sum().backward()
-    network.eval()
-    assert not torch.equal(first, second)
-    assert network.relative.weight.grad is None
-
-
 class TestBase:
     def changed(self, base: Path, folder: Path, weights: dict[str, torch.Tensor]) -> Path:
         """A copy of the folder with other weights."""
@@ -58,10 +42,6 @@ class TestBase:
             (folder / name).write_bytes((base / name).read_bytes())
         safetensors.torch.save_file(weights, folder / "model.safetensors")
         return folder
-
-    def test_has_the_shape_of_its_config(self, base: Path) -> None:
-        shape = load_base(base).shape
-        assert (shape.size, shape.layers, shape.heads) == (16, 1, 2)
 
     def test_word_vectors_may_be_int8(self, base: Path, tmp_path: Path) -> None:
         weights = safetensors.torch.load_file(base / "model.safetensors")
@@ -71,10 +51,6 @@ class TestBase:
         weights["embeddings.word_embeddings.scale"] = scale
         loaded = load_base(self.changed(base, tmp_path, weights)).weights["words.weight"]
         torch.testing.assert_close(loaded, words, atol=2e-3, rtol=0)
-
-    def test_a_folder_without_weights_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(FormatError, match="No such file"):
-            load_base(tmp_path)
 
     @pytest.mark.parametrize(
         "missing", ["embeddings.word_embeddings.weight", "encoder.layer.0.output.dense.bias"]

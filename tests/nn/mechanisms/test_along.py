@@ -85,13 +85,6 @@ def test_others_refuse(module, says):
         module.lookup_along(x, x)
 
 
-@pytest.mark.parametrize("scale", [None, "sqrt"])
-def test_places_of_packed_sequences_may_be_a_list(scale):
-    module, x = attention("linear", SIZE, scale=scale), torch.randn(1, 9, SIZE)
-    expected = module.lookup_along(x, x, cu_seqlens=torch.tensor([0, 5, 9]))
-    assert torch.equal(module.lookup_along(x, x, cu_seqlens=[0, 5, 9]), expected)
-
-
 @pytest.mark.parametrize("name", ["linear", "gated", "decayed", "adaptive"])
 def test_values_are_refused_where_there_are_none(name):
     module, x = attention(name, SIZE), torch.zeros(1, 2, SIZE)

@@ -1,7 +1,6 @@
 """`Memories` as a pytree, under torch.load, torch.export and vmap; device= and dtype=."""
 
 import io
-import pickle
 import subprocess
 import sys
 
@@ -38,18 +37,11 @@ class TestMemories:
             Memories(2 * memories.state, 2 * memories.tokens, "linear"),
         )
 
-    def test_pytree_paths_are_the_names_of_fields(self):
-        paths, _ = _pytree.tree_flatten_with_path(some_memories())
-        assert [_pytree.keystr(path) for path, _ in paths] == [".state", ".tokens"]
-
     def test_load_under_the_defaults_of_torch_load(self):
         memories, file = some_memories(), io.BytesIO()
         torch.save({"memories": memories}, file)
         file.seek(0)
         assert_same(torch.load(file, weights_only=True)["memories"], memories)
-
-    def test_are_pickled_by_their_public_name(self):
-        assert b"mechanisms" not in pickle.dumps(some_memories())
 
     @pytest.mark.parametrize("name", ["softmax", *MATRIX])
     def test_lookups_go_through_vmap(self, name):
@@ -65,33 +57,11 @@ class TestMemories:
         ]
         torch.testing.assert_close(mapped, torch.stack(expected))
 
-    @pytest.mark.parametrize("name", MATRIX)
-    def test_are_returned_from_vmap(self, name):
-        module, hidden = attention(name, 3), torch.randn(5, 2, 4, 3)
-        with torch.no_grad():
-            mapped = torch.func.vmap(module.encode)(hidden)
-            expected = torch.stack([module.encode(each).state for each in hidden])
-        assert isinstance(mapped, Memories)
-        assert mapped.tokens.shape == (5, 2)
-        torch.testing.assert_close(mapped.state, expected)
-
     @pytest.mark.slow
     def test_go_through_export_in_and_out(self):
         ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.split() == EXPORTED
-
-
-@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed"])
-class TestFactoryArguments:
-    def test_parameters_are_made_on_the_device(self, name):
-        assert all(p.is_meta for p in attention(name, 4, device="meta").parameters())
-
-    def test_a_float64_module_has_and_reads_float64(self, name):
-        module, x = attention(name, 4, dtype=torch.float64), torch.randn(2, 5, 4, dtype=torch.float64)
-        written = {"values": x} if name == "keyed" else {}
-        assert all(p.dtype == torch.float64 for p in module.parameters())
-        assert module.encode(x, **written).state.dtype == torch.float64
 
 
 class Encodes(torch.nn.Module):

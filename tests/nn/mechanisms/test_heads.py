@@ -49,33 +49,6 @@ class TestEveryHead:
         hidden, queries = torch.randn(3, 9, SIZE).double(), torch.randn(3, 2, SIZE).double()
         torch.testing.assert_close(module(hidden, queries), expected_of(module, hidden, queries))
 
-    def test_ragged_documents_equal_single_ones(self, name):
-        module, lengths = trained(name), [9, 0, 4]
-        hidden, queries = torch.randn(3, 9, SIZE).double(), torch.randn(3, 2, SIZE).double()
-        found = module(hidden, queries, lengths)
-        for i, length in enumerate(lengths):
-            alone = module(hidden[i : i + 1, :length], queries[i : i + 1])
-            torch.testing.assert_close(found[i : i + 1], alone)
-
-    def test_extending_equals_encoding_at_once(self, name):
-        module, hidden = trained(name), torch.randn(2, 9, SIZE).double()
-        whole = module.encode(hidden)
-        extended = module.extend(module.encode(hidden[:, :4]), hidden[:, 4:])
-        assert whole.state.shape == ((2, 9, SIZE) if name == "softmax" else (2, HEADS, PART, PART))
-        torch.testing.assert_close(extended.state, whole.state)
-
-    def test_gradients_reach_every_parameter(self, name):
-        module, hidden = trained(name), torch.randn(2, 9, SIZE).double().requires_grad_()
-        module(hidden, hidden[:, :2], [9, 3]).square().sum().backward()
-        assert all(p.grad is not None and p.grad.any(-1).all() for p in module.parameters() if p.ndim == 2)
-
-
-def test_the_gates_of_heads_differ():
-    module = trained("decayed")
-    memories = module.encode(torch.randn(1, 9, SIZE).double())
-    assert memories.kept.shape == (1, HEADS)
-    assert memories.kept[0, 0] != memories.kept[0, 1]
-
 
 @pytest.mark.parametrize("ridge", [False, True])
 def test_keyed_divides_keys_and_values(ridge):
@@ -88,22 +61,6 @@ def test_keyed_divides_keys_and_values(ridge):
         written = k.mT @ torch.cat([v, k], 2)
         expected = plain_ridge(written, q, module.ridge) if ridge else reference.lookup(k.mT @ v, q)
         torch.testing.assert_close(found[..., 2 * head : 2 * head + 2], expected)
-
-
-def test_none_has_one_readout_whatever_the_heads():
-    hidden, queries = torch.randn(2, 4, SIZE), torch.randn(2, 3, SIZE)
-    assert torch.equal(
-        attention("none", SIZE, HEADS)(hidden, queries), attention("none", SIZE)(hidden, queries)
-    )
-
-
-@pytest.mark.parametrize("name", ["gated", "adaptive"])
-def test_the_gate_that_reads_starts_as_the_one_that_does_not(name):
-    plain = trained("adaptive")
-    reads = attention("adaptive", SIZE, HEADS, gate_reads=True).double()
-    assert reads.load_state_dict(plain.state_dict(), strict=False).missing_keys == ["gate_read_weight"]
-    hidden, queries = torch.randn(2, 7, SIZE).double(), torch.randn(2, 2, SIZE).double()
-    torch.testing.assert_close(reads(hidden, queries), plain(hidden, queries))
 
 
 def test_the_gate_that_reads_follows_its_equation():

@@ -7,7 +7,6 @@ import torch
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.mechanisms import attention
-from attar.nn.mechanisms.keyed import KeyedAttention
 from tests.ops.plain_ridge import plain_ridge
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
@@ -66,28 +65,11 @@ def test_ragged_documents_follow_the_equation(k, d, dtype, ridge):
         assert error <= TOLERANCE[dtype] * max(1.0, float(expected.abs().max())), f"{length} tokens"
 
 
-class TestPositiveKeys:
-    def test_are_positive_and_the_others_are_not(self):
-        hidden = numbers(2, 9, 4)
-        assert (trained(4, features="softplus").keys(hidden) > 0).all()
-        assert (trained(4).keys(hidden) < 0).any()
-
-    def test_read_documents_as_their_equation_says(self):
-        module = trained(4, features="softplus")
-        hidden, values, queries = numbers(1, 7, 4), numbers(1, 7, 3), numbers(1, 2, 4)
-        readout = module(hidden, queries, values=values).detach()
-        torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
-
-    def test_readouts_of_positive_queries_only_grow_with_the_text(self):
-        module, hidden = trained(3, features="softplus"), numbers(1, 8, 3)
-        values, queries = torch.ones(1, 8, 1).double(), torch.rand(1, 2, 3).double()
-        readouts = [module(hidden[:, :n], queries, values=values[:, :n]) for n in range(9)]
-        weights = torch.cat(readouts, 2).detach()
-        assert not weights[:, :, 0].any()
-        assert (weights.diff(dim=2) > 0).all()
-
-    def test_are_saved_by_the_same_names(self):
-        assert trained(3, features="softplus").state_dict().keys() == trained(3).state_dict().keys()
+def test_positive_keys_read_documents_as_their_equation_says():
+    module = trained(4, features="softplus")
+    hidden, values, queries = numbers(1, 7, 4), numbers(1, 7, 3), numbers(1, 2, 4)
+    readout = module(hidden, queries, values=values).detach()
+    torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
 
 
 @with_and_without_ridge
@@ -105,37 +87,11 @@ def test_extending_and_merging_at_any_split_equal_encoding_at_once(split, ridge)
         torch.testing.assert_close(memories.state, whole.state)
 
 
-@pytest.mark.parametrize("options", [{"scale": "sqrt"}, {"ridge": True}], ids=str)
-def test_gradients_reach_all_inputs_and_no_padding(options):
-    module, lengths = trained(3, **options), [5, 2]
-    hidden, values, queries = numbers(2, 5, 3), numbers(2, 5, 4), numbers(2, 2, 3)
-    hidden[1, 2:], values[1, 2:] = torch.nan, torch.nan
-    leaves = [x.requires_grad_() for x in (hidden, values, queries)]
-    module(hidden, queries, lengths, values=values).square().sum().backward()
-    for tensor in (*leaves, *module.parameters()):
-        assert tensor.grad is not None
-        assert tensor.grad.isfinite().all()
-        assert tensor.grad.any()
-    assert not hidden.grad[1, 2:].any()
-    assert not values.grad[1, 2:].any()
-
-
 @with_and_without_ridge
 def test_gradients_equal_finite_differences(ridge):
     module, queries = trained(2, ridge=ridge), numbers(2, 1, 2)
     hidden, values = numbers(2, 4, 2).requires_grad_(), numbers(2, 4, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda h, x: module(h, queries, [4, 2], values=x), (hidden, values))
-
-
-@pytest.mark.parametrize(("scale", "power"), [(None, 0.0), ("sqrt", 0.5), ("mean", 1.0)])
-def test_scale_divides_the_readout_and_not_the_memory(scale, power):
-    plain, scaled = trained(3), attention("keyed", 3, scale=scale).double()
-    scaled.load_state_dict(plain.state_dict())
-    hidden, values, queries, lengths = numbers(3, 9, 3), numbers(3, 9, 2), numbers(3, 2, 3), [9, 4, 0]
-    memories = scaled.encode(hidden, lengths, values=values)
-    assert torch.equal(memories.state, plain.encode(hidden, lengths, values=values).state)
-    expected = plain.lookup(memories, queries) / torch.tensor([9, 4, 1])[:, None, None] ** power
-    torch.testing.assert_close(scaled.lookup(memories, queries), expected)
 
 
 def test_a_value_written_under_a_key_is_copied_back():
@@ -145,22 +101,6 @@ def test_a_value_written_under_a_key_is_copied_back():
         module.key.weight.copy_(torch.eye(3))
     values = torch.randn(1, 3, 5)
     torch.testing.assert_close(module(torch.eye(3)[None], torch.eye(3)[None], values=values), values)
-
-
-@with_and_without_ridge
-@pytest.mark.parametrize(("batch", "n", "m"), [(0, 4, 2), (2, 0, 2), (2, 4, 0)])
-def test_empty_dimensions_are_allowed(batch, n, m, ridge):
-    readout = attention("keyed", 3, ridge=ridge)(
-        torch.randn(batch, n, 3), torch.randn(batch, m, 3), values=torch.randn(batch, n, 5)
-    )
-    assert readout.shape == (batch, m, 5)
-    assert n or not readout.any()
-
-
-def test_is_made_by_name():
-    assert isinstance(attention("keyed", 3), KeyedAttention)
-    assert attention("keyed", 3, gate_bias=2.0).gate.bias.tolist() == [2.0] * 3
-    assert "(\n  size=3, scale='sqrt'\n" in repr(attention("keyed", 3, scale="sqrt"))
 
 
 @pytest.mark.usefixtures("unchecked_shapes")
@@ -177,10 +117,6 @@ def test_invalid_arguments_are_refused():
         module.extend(memories, hidden, values=values[:, :, :2])
     with pytest.raises(ShapeError, match=r"merge: expected memories of one size, \[4, 3\], got \[4, 2\]"):
         memories + module.encode(hidden, values=values[:, :, :2])
-    with pytest.raises(ShapeError, match="queries: expected"):
-        module.lookup(memories, torch.zeros(2, 1, 3))
-    with pytest.raises(OptionError, match="scale: expected None, 'sqrt' or 'mean', got 'cube'"):
-        attention("keyed", 3, scale="cube")
     with pytest.raises(
         OptionError,
         match="option of 'keyed': expected one of heads, gate_bias, scale, features, ridge, device, dtype, got span",
@@ -200,13 +136,6 @@ class TestRidge:
         assert found[0][0] > 0.8  # the other key's value, too
         assert abs(found[1][0]) < 0.1
         assert found[1][1] > 0.9
-
-    def test_has_the_parameters_of_keyed(self):
-        assert trained(3, ridge=True).state_dict().keys() == trained(3).state_dict().keys()
-
-    def test_is_printed(self):
-        assert "size=3, ridge=0.1\n" in repr(attention("keyed", 3, ridge=True))
-        assert "size=3, ridge=0.5\n" in repr(attention("keyed", 3, ridge=0.5))
 
     @pytest.mark.usefixtures("unchecked_shapes")
     def test_invalid_arguments_are_refused(self):

@@ -4,7 +4,6 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import msgspec
@@ -62,13 +61,6 @@ def test_one_box_asks_all_documents(asking):
     expect(best.locator(".source .name")).to_have_text("minutes")
 
 
-def test_one_document_can_be_asked(asking):
-    asking.get_by_label("Where to look").fill("minutes")
-    ask(asking, "What was the balance?")
-    expect(phrase(asking)).to_have_text("2,310 pounds")
-    expect(asking.locator(".source .name")).to_have_text(re.compile("minutes"))
-
-
 @pytest.mark.parametrize(
     ("scope", "words"),
     [("", "None of your documents says this."), ("letter", "This document does not say this.")],
@@ -99,15 +91,6 @@ def test_place_and_further_answers_are_shown(asking):
     expect(asking.locator("#answer-cost")).to_have_text(
         "That none of your documents says it: 20 %. Answered in 10 ms from 5 KB of memory."
     )
-
-
-def test_none_has_no_higher_number_below_an_answer(asking):
-    none = {"text": "", "probability": 0.34, "kind": "none"}
-    reply(asking, ANSWER | {"probability": 0.03}, none)
-    ask(asking, "How much?")
-    expect(asking.locator("#best .chance")).to_have_text("Unsure · 3 %")
-    expect(asking.locator("#answer-cost")).to_contain_text("Perhaps none of your documents says it.")
-    expect(asking.locator("#answer-cost")).not_to_contain_text("34 %")
 
 
 def test_a_phrase_is_marked_as_whole_words_whatever_its_characters(asking):
@@ -148,25 +131,6 @@ def test_questions_of_before_can_be_asked_again_and_cleared(asking):
     asking.get_by_role("button", name="Clear the history").click()
     expect(asking.locator("#history")).to_be_hidden()
     assert asking.evaluate("localStorage.getItem('attar.questions')") is None
-
-
-@pytest.mark.parametrize("left", ["no JSON", '{"a": 1}', '[{"question": 5}, null]'], ids=str)
-def test_a_history_of_something_else_is_ignored(demo_server, open_page, left):
-    page = open_page(demo_server)
-    page.evaluate("left => localStorage.setItem('attar.questions', left)", left)
-    page.reload()
-    expect(page.locator("#examples")).to_be_visible()
-    expect(page.locator("#history")).to_be_hidden()
-
-
-def test_the_history_works_where_storage_is_blocked(demo_server, open_page):
-    page = open_page(demo_server, "/healthz")
-    page.add_init_script(
-        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('blocked') } })"
-    )
-    page.goto(demo_server.address)
-    ask(page, "How much is the rent?")
-    expect(page.locator("#history-list button")).to_have_text("How much is the rent?")
 
 
 def test_every_example_is_answered_as_the_demo_says(asking):
@@ -219,16 +183,6 @@ def test_problems_are_told_in_plain_words(asking, status, headers, detail, line)
     expect(asking.locator("#ask-problem")).to_have_text(line)
 
 
-def test_the_box_has_the_focus_and_a_key(asking):
-    expect(asking.get_by_label("Question", exact=True)).to_be_focused()
-    asking.get_by_role("tab", name="Documents").click()
-    asking.keyboard.press("/")
-    expect(asking.get_by_label("Question", exact=True)).to_be_focused()
-    expect(asking.get_by_label("Question", exact=True)).to_have_value("")
-    asking.keyboard.type("a/b")
-    expect(asking.get_by_label("Question", exact=True)).to_have_value("a/b")
-
-
 @pytest.mark.parametrize("default", [0, 3], ids=["without", "with a second look"])
 def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_told, default):
     told = demo_server.call("GET", "status") | {"look": default}
@@ -243,42 +197,6 @@ def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_told,
     with page.expect_request("**/v1/ask") as sent:
         ask(page, "How much is the rent?")
     assert sent.value.post_data_json["look"] == 0
-
-
-def test_documents_are_offered_as_one_types_however_many_there_are(demo_server, open_told):
-    first = demo_server.call("GET", "documents")["documents"][0]
-
-    def list_documents(route: Any) -> None:
-        contains = parse_qs(urlsplit(route.request.url).query).get("contains", [""])[0]
-        names = ["report of 10,000"] if contains else [f"report {number}" for number in range(1_000)]
-        documents = [first | {"name": name, "title": ""} for name in names]
-        after = None if contains else "report 999"
-        route.fulfill(json={"documents": documents, "next": after, "total": 10_000})
-
-    page = open_told(demo_server, "/", "**/v1/documents?*", list_documents)
-    expect(offered(page)).to_have_count(50)
-    page.get_by_label("Where to look").fill("10,000")
-    expect(offered(page)).to_have_count(1)
-    expect(offered(page)).to_have_attribute("value", "report of 10,000")
-
-
-def test_examples_are_questions_that_the_librarys_own_documents_answer(server, open_page):
-    server.put("club", "The next meeting is on 9 April. Our chairman is Mr. Okafor. We met in the hall.")
-    server.put("invoice", "Invoice number: 4711\nInvoice date: 3 May 2026\nTotal due: 412.50 euros\n")
-    page = open_page(server)
-    examples = page.locator("#example-list button")
-    expect(examples.first).to_be_visible()
-    right = {
-        "When is the next meeting?": "9 April",
-        "What is the chairman?": "Mr. Okafor",
-        "What is the invoice number?": "4711",
-        "What is the invoice date?": "3 May 2026",
-        "What is the total due?": "412.50 euros",
-    }
-    for question in examples.all_text_contents():
-        page.goto(server.address)
-        page.locator("#example-list button", has_text=question).click()
-        expect(phrase(page)).to_have_text(re.compile(re.escape(right[question])))
 
 
 RIGHT_OF_PAPERS = {

@@ -57,14 +57,6 @@ def test_folders_are_headings_and_can_be_chosen(listed):
     expect(names(listed)).to_have_count(3)
 
 
-def test_the_list_is_put_in_order(listed):
-    listed.get_by_label("Order").select_option("Longest first")
-    expect(names(listed)).to_have_text(["garage", "flats/north", "flats/old/attic"])
-    expect(listed.locator("#document-list .folder")).to_have_count(0)
-    listed.get_by_label("Order").select_option("Newest first")
-    expect(names(listed).first).to_have_text("garage")
-
-
 def test_chosen_documents_are_asked_and_no_others(listed):
     choose(listed, "flats/old/attic", "garage")
     expect(listed.locator("#chosen-line")).to_have_text("2 chosen")
@@ -99,15 +91,6 @@ def test_a_folder_or_a_tag_is_asked(rented, open_page, typed, asked, answer):
     expect(page.locator("#ask-problem")).to_contain_text("No document has the tag 'none'.")
 
 
-def test_texts_of_chosen_documents_are_searched(listed):
-    choose(listed, "flats/north", "flats/old/attic")
-    with listed.expect_request("**/v1/search") as sent:
-        listed.get_by_label("Search documents").fill("rent of the")
-    assert sent.value.post_data_json["within"] == {"names": ["flats/north", "flats/old/attic"]}
-    expect(listed.locator("#passage-list .name").first).to_be_visible()
-    assert "garage" not in listed.locator("#passage-list .name").all_text_contents()
-
-
 def test_chosen_documents_are_tagged_together(listed, rented):
     choose(listed, "flats/north", "garage")
     for given, shown in (("let, 2026", ["2026", "let"]), ("let, paid", ["let", "paid"]), ("", [])):
@@ -123,24 +106,6 @@ def test_chosen_documents_are_tagged_together(listed, rented):
         )
         expect(listed.locator("[data-name=garage] .tag")).to_have_count(len(shown))
     expect(listed.locator("#tag")).to_be_hidden()
-
-
-def test_the_list_of_one_tag(rented, open_page):
-    rented.call("POST", "tag", {"documents": ["garage", "flats/north"], "add": ["let"]})
-    page = open_page(rented, "/#documents")
-    page.get_by_label("Tag", exact=True).select_option("let")
-    expect(names(page)).to_have_text(["garage", "north"])
-
-
-def test_a_refused_tag_is_told_in_the_dialog(listed, rented):
-    choose(listed, "garage")
-    listed.get_by_role("button", name="Tags", exact=True).click()
-    listed.get_by_label("Tags, with commas between them").fill("x" * 101)
-    listed.get_by_role("button", name="Save", exact=True).click()
-    expect(listed.locator("#tags-problem")).to_have_text(
-        "Expected 1 to 100 characters, but got 101. Shorten it."
-    )
-    assert tags(rented)["garage"] == []
 
 
 def test_chosen_documents_are_deleted_together_and_come_back(listed, rented):
@@ -160,15 +125,3 @@ def test_chosen_documents_are_deleted_together_and_come_back(listed, rented):
     listed.get_by_role("button", name="Delete now").click()
     expect(listed.locator("#library-facts")).to_have_text(re.compile("^0 documents"))
     assert rented.names() == []
-
-
-def test_the_choice_fits_a_phone(rented, open_page, picture):
-    page = open_page(
-        rented, "/#documents", viewport={"width": 360, "height": 780}, is_mobile=True, has_touch=True
-    )
-    choose(page, *RENTS)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    picture(page, "chosen-360", whole=False)
-    page.get_by_role("button", name="Ask these").click()
-    expect(page.get_by_role("button", name="Ask", exact=True)).to_be_in_viewport(ratio=1)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

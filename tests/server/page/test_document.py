@@ -35,14 +35,6 @@ def test_a_card_opens_the_document_at_the_phrase_and_back_returns(demo_server, o
     expect(page).to_have_url(re.compile("#ask"))
 
 
-def test_the_phrase_of_a_long_text_is_scrolled_to(open_letter):
-    text = "One line. " * 3_000 + "\n\nA sentence with the phrase in it.\n\n" + "Another line. " * 3_000
-    start = text.index("the phrase")
-    page = open_letter(text, f"&start={start}&end={start + 10}")
-    expect(mark(page)).to_have_text("the phrase")
-    expect(mark(page)).to_be_in_viewport()
-
-
 def test_of_a_very_long_text_the_part_around_the_phrase_is_shown_first(open_letter):
     text = "One line.\n\n" * 40_000 + "Here it is.\n\n" + "Another line.\n\n" * 100
     page = open_letter(text, "&phrase=Here+it+is")
@@ -60,24 +52,6 @@ def test_places_count_characters_and_not_units_of_utf16(open_letter):
     expect(mark(open_letter(text, f"&start={start}&end={start + 4}"))).to_have_text("Nina")
 
 
-def test_a_text_that_was_not_kept_is_said_to_be(open_letter):
-    page = open_letter(None)
-    expect(page.get_by_text("The text of this document was not kept")).to_be_visible()
-
-
-def test_appending_updates_the_document(filled, seasons_server):
-    filled.goto(f"{seasons_server.address}/#document?name=spring")
-    filled.get_by_role("button", name="Append").click()
-    filled.get_by_label("Text to append").fill("Then Ann met Bob Stone in Paris.")
-    filled.get_by_role("dialog").get_by_role("button", name="Append").click()
-    expect(filled.locator("#document-facts")).to_contain_text(re.compile(r"about \d+ words"))
-
-
-def test_a_document_that_is_not_there_is_a_problem_in_words(filled, seasons_server):
-    filled.goto(f"{seasons_server.address}/#document?name=nothing")
-    expect(filled.locator("#document-problem")).to_have_text("This document is no longer in the library.")
-
-
 @pytest.mark.parametrize("name", ["a/b?c#d %2F", "<img src=x>", "naïve ‘名前’", "x/append", "a+b & c=d"])
 def test_names_may_contain_any_characters(server, open_page, name):
     server.put(name, "Ann met Bob.")
@@ -86,24 +60,6 @@ def test_names_may_contain_any_characters(server, open_page, name):
     expect(page.locator("#document-heading")).to_have_text(name)
     page.reload()
     expect(page.locator("#document-heading")).to_have_text(name)
-
-
-def test_headings_and_tables_are_shown_as_such_and_a_phrase_in_them_is_marked(server, open_page):
-    text = (
-        "Price list\n\nValid from 1 March.\n\nItem\tPrice\nRope\t12 euros\nAnchor\t90 euros\n\n"
-        "Total due: 412.50 euros\nInvoice date: 3 May 2026"
-    )
-    server.put("prices", text)
-    at = text.index("90 euros")
-    page = open_page(server, f"/#document?name=prices&start={at}&end={at + 8}")
-    body = page.locator("#document-text")
-    expect(body.locator("h3")).to_have_text("Price list")
-    expect(body.locator("p")).to_have_text("Valid from 1 March.")
-    expect(body.locator("th")).to_have_text(["Item", "Price", "Total due", "Invoice date"])
-    expect(body.locator("td")).to_have_text(
-        ["Rope", "12 euros", "Anchor", "90 euros", "412.50 euros", "3 May 2026"]
-    )
-    expect(body.locator("mark")).to_have_text("90 euros")
 
 
 def test_the_rows_of_a_table_are_shown_as_one_and_a_phrase_in_them_is_marked(server, open_page):

@@ -1,6 +1,5 @@
 """The view Documents: the list and its search, files, pasted texts, appending, and deletions that can be undone."""
 
-import json
 import re
 import time
 from typing import Any
@@ -53,13 +52,6 @@ def three(filled):
     filled.get_by_role("tab", name="Documents").click()
     expect(names(filled)).to_have_text(["autumn", "spring", "winter"])
     return filled
-
-
-def test_documents_have_their_size_and_age(three, seasons_server):
-    expect(three.locator("#library-facts")).to_have_text(re.compile(r"^3 documents · \d.* on disk"))
-    facts = three.locator("#document-list .facts").first
-    expect(facts).to_contain_text(re.compile(r"about \d+ words"))
-    expect(facts.locator("time")).to_have_text("just now")
 
 
 def test_a_damaged_document_is_named_and_hides_no_other(three, seasons_server):
@@ -171,74 +163,6 @@ def test_a_long_file_shows_its_progress_and_can_be_cancelled(empty, server):
     assert server.names() == []
 
 
-def test_a_long_file_runs_to_its_end_with_progress_while_others_ask(empty, server):
-    """As one of 4 MB does, in some minutes."""
-    server.put("letter", "The rent is 740 euros a month.")
-    empty.evaluate(
-        """() => {
-          window.seen = new Set();
-          const list = document.getElementById("upload-list");
-          new MutationObserver(() => seen.add(list.querySelector(".state")?.textContent))
-            .observe(list, { subtree: true, childList: true, characterData: true });
-        }"""
-    )
-    text = " ".join(f"{number}. {TEXT}" for number in range(500))
-    empty.locator("#files").set_input_files(file("long.txt", text))
-    expect(states(empty)).to_have_text(re.compile(r"Reading, \d+ %"), timeout=120_000)
-    waited = []
-    while states(empty).text_content().startswith("Reading"):
-        began = time.monotonic()
-        answers = server.call("POST", "ask", {"question": "How much is the rent?"})["answers"]
-        waited.append(time.monotonic() - began)
-        assert "740" in answers[0]["text"]
-        empty.wait_for_timeout(200)
-    expect(states(empty)).to_have_text("Added")
-    assert len(waited) > 3
-    assert sorted(waited)[len(waited) // 2] < 2  # not behind the text, whose reading takes much longer
-    seen = [text for text in empty.evaluate("[...seen]") if text and text.startswith("Reading, ")]
-    assert len(seen) > 3
-    assert server.names() == ["letter", "long"]
-
-
-def test_a_file_that_is_too_large_is_refused_in_plain_words(empty):
-    problem = {
-        "title": "Content too large",
-        "status": 413,
-        "detail": "body: expected at most 16 bytes, got more",
-    }
-    empty.route("**/v1/files?*", lambda route: route.fulfill(status=413, json=problem))
-    empty.locator("#files").set_input_files(file("large.txt", TEXT))
-    expect(states(empty)).to_have_text("Too large: the server takes at most 16 bytes.")
-
-
-def test_a_pasted_text_is_added(empty, server):
-    paste(empty, "wedding", TEXT)
-    expect(names(empty)).to_have_text(["wedding"])
-    expect(empty.locator("#library-said")).to_have_text(re.compile(r"wedding was added: about \d+ words\."))
-    expect(empty.locator("#add")).to_be_hidden()
-    expect(empty.locator("#document-list .document")).to_be_focused()
-    assert server.names() == ["wedding"]
-
-
-def test_a_text_of_a_taken_name_can_be_appended_to_it(three, seasons_server):
-    before = seasons_server.tokens("autumn")
-    paste(three, "autumn", TEXT)
-    expect(three.get_by_text("“autumn” is already in the library.")).to_be_visible()
-    assert seasons_server.tokens("autumn") == before
-    three.get_by_role("button", name="Append to it").click()
-    expect(three.locator("#library-said")).to_contain_text("autumn has grown to")
-    assert seasons_server.tokens("autumn") > before
-
-
-def test_names_are_searched_as_one_types(three):
-    three.get_by_label("Search documents").fill("RI")
-    expect(names(three)).to_have_text(["spring"])
-    three.get_by_label("Search documents").fill("zzz")
-    expect(three.get_by_text("No name matches.")).to_be_visible()
-    three.get_by_label("Search documents").fill("")
-    expect(rows(three)).to_have_count(3)
-
-
 def test_texts_are_searched_by_the_server(three):
     sentence = {"text": "Then Ann Lee met Bob.", "start": 0, "end": 21, "place": "page 2"}
     found = {"query": "", "hits": [{"document": "winter", "title": "", "score": 1, "sentences": [sentence]}]}
@@ -277,15 +201,6 @@ def test_a_deletion_is_sent_after_a_delay(server, open_page):
     assert server.names() == []
 
 
-def test_a_deletion_can_be_sent_at_once(three, seasons_server):
-    three.get_by_role("button", name="Delete spring").click()
-    with three.expect_response(lambda response: response.request.method == "DELETE"):
-        three.get_by_role("button", name="Delete now").click()
-    expect(three.locator(".notice")).to_have_count(0)
-    expect(three.locator("#library-facts")).to_have_text(re.compile("^2 documents"))
-    assert seasons_server.names() == ["autumn", "winter"]
-
-
 def test_leaving_the_page_confirms_deletions(three, seasons_server):
     three.get_by_role("button", name="Delete spring").click()
     three.goto(seasons_server.address + "/healthz")
@@ -305,16 +220,3 @@ def test_adding_a_document_that_is_being_deleted_cancels_the_deletion(three, sea
     expect(three.locator(".notice")).to_have_count(0)
     expect(names(three)).to_have_text(["autumn", "spring", "winter"])
     assert "spring" in seasons_server.names()
-
-
-def test_a_refused_deletion_restores_the_document(three):
-    problem = {"title": "Not allowed", "status": 403, "detail": "library: expected one for writing"}
-    refuse = {"status": 403, "content_type": "application/problem+json", "body": json.dumps(problem)}
-    three.route(
-        "**/v1/documents/spring",
-        lambda route: route.fulfill(**refuse) if route.request.method == "DELETE" else route.continue_(),
-    )
-    three.get_by_role("button", name="Delete spring").click()
-    three.get_by_role("button", name="Delete now").click()
-    expect(three.locator("#library-problem")).to_contain_text("You may ask here, but not change the library.")
-    expect(names(three)).to_have_text(["autumn", "spring", "winter"])

@@ -44,10 +44,6 @@ NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, tex
 NARROW = "document.documentElement.scrollWidth <= innerWidth"
 
 
-def paper(page: Any) -> str:
-    return page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-
 def answer(page: Any) -> None:
     page.get_by_label("Question", exact=True).fill("How much is the rent?")
     page.keyboard.press("Enter")
@@ -99,24 +95,6 @@ def test_every_view_is_readable_and_fits(demo_server, open_page, picture, width,
             page.get_by_role("button", name="Undo").click()
 
 
-@pytest.mark.parametrize(
-    "name", ["x" * 120, "A rather long name of a report " * 4], ids=["one word", "words"]
-)
-def test_a_long_name_pushes_nothing_off_the_screen(server, open_page, name):
-    server.put(name.strip(), "The rent is 740 euros a month.")
-    page = open_page(server, viewport={"width": 360, "height": 780}, is_mobile=True, has_touch=True)
-    page.get_by_label("Where to look").fill(name.strip())
-    expect(page.get_by_role("button", name="Ask", exact=True)).to_be_in_viewport(ratio=1)
-    answer(page)
-    assert page.evaluate(NARROW)
-    page.locator("#best a").click()
-    expect(page.locator("#document-heading")).to_be_visible()
-    assert page.evaluate(NARROW)
-    page.get_by_role("tab", name="Documents").click()
-    expect(page.locator("#document-list .name")).to_be_visible()
-    assert page.evaluate(NARROW)
-
-
 def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
     page = open_page(demo_server, "/docs", viewport={"width": 360, "height": 780})
     count = sum(len(methods) for methods in describe_api()["paths"].values())
@@ -136,44 +114,6 @@ def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
     expect(files.locator("pre")).to_contain_text('"change": "added"')
     assert page.evaluate(NARROW)
     assert page.evaluate(NAMELESS) == []
-
-
-def test_a_library_that_cannot_be_changed_offers_no_changes(demo_server, open_told):
-    told = demo_server.call("GET", "status") | {"read_only": True}
-    page = open_told(demo_server, "/#documents", "**/v1/status", told)
-    expect(page.locator("#document-list .name")).to_have_count(2)
-    expect(page.locator(".adding")).to_be_hidden()
-    expect(page.get_by_role("button", name="Delete letter")).to_be_hidden()
-
-
-def test_the_theme_is_the_systems_at_first(server, open_page):
-    light, dark = open_page(server, color_scheme="light"), open_page(server, color_scheme="dark")
-    assert paper(light) != paper(dark)
-    expect(light.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "false")
-    expect(dark.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
-
-
-def test_a_chosen_theme_is_remembered(page):
-    before = paper(page)
-    page.get_by_role("button", name="Dark").click()
-    assert paper(page) != before
-    page.reload()
-    assert paper(page) != before
-    page.get_by_role("button", name="Dark").click()
-    assert paper(page) == before
-
-
-def test_arrow_keys_move_between_the_tabs(page):
-    tabs = {name: page.get_by_role("tab", name=name) for name in ("Ask", "Documents")}
-    tabs["Ask"].focus()
-    for key, name in (("ArrowRight", "Documents"), ("ArrowRight", "Ask"), ("End", "Documents")):
-        page.keyboard.press(key)
-        expect(tabs[name]).to_be_focused()
-        expect(tabs[name]).to_have_attribute("aria-selected", "true")
-        expect(page.get_by_role("tabpanel", name=name)).to_be_visible()
-    expect(page.get_by_role("tabpanel")).to_have_count(1)
-    expect(tabs["Ask"]).to_have_attribute("tabindex", "-1")
-    expect(page).to_have_title("Documents · Attar")
 
 
 def test_asking_and_opening_work_with_the_keyboard(demo_server, open_page):

@@ -39,19 +39,3 @@ def test_the_picker_finds_any_document_by_a_part_of_its_name(crowded: Server, op
         page.get_by_label("Where to look").fill(typed)
         expect(offered).to_have_count(len(names))
         assert offered.evaluate_all("all => all.map(({ value }) => value)") == names
-
-
-def test_the_list_has_all_of_them_by_folder_and_in_any_order(crowded: Server, open_page: Any) -> None:
-    page = open_page(crowded, "/#documents")
-    expect(page.locator("#folder option")).to_have_count(11)
-    expect(page.locator("#folder option").nth(10)).to_have_text("year 9/ (1,000)")
-    page.get_by_label("Folder", exact=True).select_option("year 9")
-    expect(page.locator("#document-list .name").first).to_have_text("report 00009")
-    page.get_by_label("Search documents").fill("09999")
-    expect(page.locator("#document-list .name")).to_have_text(["report 09999"])
-    page.get_by_label("Choose year 9/report 09999").check()
-    page.get_by_label("Search documents").fill("")
-    page.get_by_role("button", name="Choose all").click()
-    expect(page.locator("#chosen-line")).to_have_text("1,000 chosen")
-    page.get_by_label("Order").select_option("Newest first")
-    expect(page.locator("#document-list .name")).to_have_count(100)

@@ -1,9 +1,8 @@
-"""The whole page behind nginx and Caddy, with the files that ship: add, ask, open, tag and delete below a prefix."""
+"""The whole page behind nginx and Caddy, with the files that ship: add, ask, open and delete below a prefix."""
 
 import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from benchmarks.server import serving
+from benchmarks.server import free_port, serving
 from tests.server.page.conftest import Server
 
 pytestmark = pytest.mark.nightly
@@ -38,11 +37,6 @@ http {{
 {site}
 }}
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def adapted(shipped: Path, here: dict[str, str]) -> str:
@@ -115,14 +109,6 @@ def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             proxy.wait(30)
 
 
-@pytest.mark.skipif(shutil.which("caddy", path=PROGRAMS) is None, reason="needs caddy: apt-get install caddy")
-def test_caddy_accepts_the_file_that_ships(tmp_path: Path) -> None:
-    homes = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(tmp_path))
-    command = ["caddy", "validate", "--adapter", "caddyfile", "--config", str(DEPLOY / "Caddyfile")]
-    done = subprocess.run(command, env=os.environ | homes, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def wait_for(url: str) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -150,11 +136,6 @@ def test_the_whole_page_works_behind_the_shipped_proxy(proxied: Server, open_pag
         {"name": "100 % a/b.txt", "mimeType": "text/plain", "buffer": text}
     )
     expect(page.locator("#uploads .state")).to_have_text("Added")
-    page.get_by_label(re.compile("Choose .*b")).check()
-    page.get_by_role("button", name="Tags", exact=True).click()
-    page.get_by_label("Tags, with commas between them").fill("new")
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator("#document-list .tag")).to_have_text("new")
     page.get_by_role("tab", name="Ask").click()
     page.get_by_label("Question", exact=True).fill("Who married Elizabeth Grey?")
     page.keyboard.press("Enter")
@@ -162,9 +143,6 @@ def test_the_whole_page_works_behind_the_shipped_proxy(proxied: Server, open_pag
     page.locator("#best a").click()
     expect(page.locator("#document-text mark")).to_have_text("Bob Stone")
     page.get_by_role("tab", name="Documents").click()
-    # A question to all documents is counted, and who may change the library is not told otherwise.
-    expect(page.locator("#library-facts")).to_contain_text(re.compile(r"\d+ questions? answered"))
-    expect(page.locator(".adding")).to_be_visible()
     page.get_by_role("button", name=re.compile("^Delete .*b$")).click()
     page.get_by_role("button", name="Delete now").click()
     expect(page.locator("#no-documents")).to_be_visible()
