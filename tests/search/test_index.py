@@ -12,7 +12,7 @@ TEXT = "Coffee came from Ethiopia."
 @pytest.fixture
 def library(tmp_path, tiny_reader):
     """A library of made-up signatures in clusters."""
-    with Library(tmp_path / "library", tiny_reader, durability="relaxed") as library:
+    with Library(tmp_path / "library", tiny_reader) as library:
         fill_library(library, tiny_reader, 400)
         yield library
 

@@ -90,8 +90,8 @@ def _libraries(folder: Path, text: str, length: int) -> dict[Path, int]:
 @contextmanager
 def _library(folder: Path, reader: Reader) -> Iterator[Library]:
     with (
-        Store.open(folder, durability="relaxed", map_size=_MAP_BYTES),
-        Library(folder, reader, durability="relaxed") as library,
+        Store.open(folder, map_size=_MAP_BYTES),
+        Library(folder, reader) as library,
     ):
         yield library
 
@@ -153,7 +153,7 @@ def _measure(folder: Path, sizes: Sizes) -> Iterator[Growth]:
 
 
 _LIBRARY_STEPS: dict[str, Callable[[Library], object]] = {
-    "ask": lambda library: library.ask("a", QUESTION, top=1_000),
+    "ask": lambda library: library.ask("a", QUESTION, top=100),
     "ask all": lambda library: library.ask_all(QUESTION),
     "search": lambda library: library.search(QUESTION),
     "append": lambda library: library.append("a", "Then Bob left."),

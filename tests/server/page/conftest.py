@@ -1,11 +1,5 @@
 """A real server with the reader that ships, and a real browser: one of each for all tests of the page."""
 
-import contextlib
-import fcntl
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +11,7 @@ import pytest
 from attar.cli.demo import TEXTS
 from benchmarks.server import serving
 from benchmarks.stories import tell_stories
+from tests.debian import program
 
 FLAGS = (
     "--headless",
@@ -97,27 +92,8 @@ def seasons_server(running_server: Server) -> Server:
 
 @pytest.fixture(scope="package")
 def chromium() -> str:
-    """Debian's browser: the one that is there or, for root, the one that can be installed."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        install_chromium()
-        found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("no chromium here: apt-get install chromium")
-    return found
-
-
-def install_chromium() -> None:
-    """Debian's chromium by apt; another test process that is at it is waited for."""
-    quietly = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    with (Path(tempfile.gettempdir()) / "attar-chromium.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if shutil.which("chromium"):
-            return
-        for command in (["apt-get", "update"], ["apt-get", "install", "-y", "-qq", "chromium"]):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                subprocess.run(command, capture_output=True, timeout=300, check=False, env=quietly)
+    """Debian's browser."""
+    return program("chromium", "chromium-browser", "google-chrome")
 
 
 # Of this folder and no longer: while Playwright runs, so does its event loop, and no other test can run one.
