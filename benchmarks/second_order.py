@@ -57,9 +57,8 @@ class Unit(nn.Module):
         if x.is_cuda:
             from benchmarks.second_order_kernels import FusedUnit
 
-            fused: Tensor = FusedUnit.apply(
-                inputs, self.of_state.weight, self.of_state.bias, self.of_reading.weight
-            )
+            weights = self.of_state.weight, self.of_state.bias, self.of_reading.weight
+            fused: Tensor = FusedUnit.apply(inputs, *weights)  # type: ignore[no-untyped-call]
             return fused
         return self.read_plainly(inputs)
 
@@ -93,7 +92,8 @@ class SecondOrderEncoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"], ends: Tensor | None = None
     ) -> Float[Tensor, "B n k"]:
-        mask, states = length_mask(lengths, x), self.unit(x)
+        mask = length_mask(lengths, x)
+        states: Tensor = self.unit(x)
         return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
 
 
