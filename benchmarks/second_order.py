@@ -2,12 +2,12 @@
 
     python -m benchmarks.second_order --out second-order
 
-The unit reads its own memory, h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1}) and C ← C + h_t h_tᵀ. In a chunk that starts
-from C₀, C h = C₀ h + Hᵀ (H h) with the chunk's own states H, so C is written once per chunk. On a GPU, training replays
-one CUDA graph of all tokens. Its state is that of a GRU with linear memory of the same k; "equal parameters" is a GRU
-with a larger k.
+The unit reads its own memory, h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1}) and C ← C + h_t h_tᵀ. On a GPU it is one
+kernel forward and one backward. Its state is that of a GRU with linear memory of the same k; "equal parameters" is a
+GRU with a larger k.
 """
 
+import copy
 import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
@@ -37,7 +37,6 @@ from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS
 
-CHUNK = 16
 UNITS = ("second-order", "gru, equal state", "gru, equal parameters")
 
 
@@ -54,22 +53,26 @@ class Unit(nn.Module):
             nn.init.uniform_(weight, -(size**-0.5), size**-0.5)  # as nn.GRU
 
     def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n k"]:
-        batch, n, _ = x.shape
         inputs = self.of_input(x)
-        h, C = x.new_zeros(batch, self.size), x.new_zeros(batch, self.size, self.size)
-        chunks: list[Tensor] = []
-        for start in range(0, n, CHUNK):
-            states = x.new_zeros(batch, 0, self.size)
-            for t in range(start, min(start + CHUNK, n)):
-                read = torch.bmm(C, h[:, :, None])
-                if t > start:
-                    read = torch.baddbmm(read, states.mT, torch.bmm(states, h[:, :, None]))
-                entering = inputs[:, t] + self.of_reading(squash(read[:, :, 0]))
-                h = self._step(entering, self.of_state(h), h)
-                states = torch.cat([states, h[:, None]], 1)
-            C = torch.baddbmm(C, states.mT, states)
-            chunks.append(states)
-        return torch.cat(chunks, 1)
+        if x.is_cuda:
+            from benchmarks.second_order_kernels import FusedUnit
+
+            weights = self.of_state.weight, self.of_state.bias, self.of_reading.weight
+            fused: Tensor = FusedUnit.apply(inputs, *weights)  # type: ignore[no-untyped-call]
+            return fused
+        return self.read_plainly(inputs)
+
+    def read_plainly(self, inputs: Float[Tensor, "B n k3"]) -> Float[Tensor, "B n k"]:
+        """Token by token, from the inputs' part of the gates' sums."""
+        batch, n, _ = inputs.shape
+        h, C = inputs.new_zeros(batch, self.size), inputs.new_zeros(batch, self.size, self.size)
+        states = []
+        for t in range(n):
+            read = squash(torch.bmm(C, h[:, :, None])[:, :, 0])
+            h = self._step(inputs[:, t] + self.of_reading(read), self.of_state(h), h)
+            C = torch.baddbmm(C, h[:, :, None], h[:, None])
+            states.append(h)
+        return torch.stack(states, 1)
 
     def _step(self, entering: Tensor, staying: Tensor, h: Tensor) -> Float[Tensor, "B k"]:
         """The GRU's, from its gates' two sums."""
@@ -85,22 +88,12 @@ class SecondOrderEncoder(nn.Module):
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
         self.unit = Unit(input_size, size)
-        self.shape: tuple[int, int] | None = None  # of the CUDA graph
-
-    def capture(self, batch: int, n: int) -> None:
-        """Make training replay a graph: steps of other shapes are padded to this one."""
-        self.shape = batch, n
-        sample = torch.zeros(batch, n, self.unit.of_input.in_features, device="cuda", requires_grad=True)
-        torch.cuda.make_graphed_callables(self.unit, (sample,))
 
     def forward(
         self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"], ends: Tensor | None = None
     ) -> Float[Tensor, "B n k"]:
-        batch, n, _ = x.shape
         mask = length_mask(lengths, x)
-        if self.shape is not None and self.training:
-            x = nn.functional.pad(x, (0, 0, 0, self.shape[1] - n, 0, self.shape[0] - batch))
-        states: Tensor = self.unit(x)[:batch, :n]
+        states: Tensor = self.unit(x)
         return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
 
 
@@ -145,7 +138,7 @@ def equal_size(options: NetworkOptions, words: int, entities: int) -> int:
     return min(sizes, key=gap)
 
 
-def run(unit: str, options: TrainingOptions, graphs: bool) -> dict[str, Any]:
+def run(unit: str, options: TrainingOptions) -> dict[str, Any]:
     """Train one network, and evaluate its best epoch."""
     torch.set_num_threads(1)
     cloze_set = ClozeSet.open(options.data)
@@ -157,32 +150,44 @@ def run(unit: str, options: TrainingOptions, graphs: bool) -> dict[str, Any]:
     kind = SecondOrderNetwork if unit == UNITS[0] else Network
     with patch("attar.paper.train.Network", kind):
         training = TrainingRun(options, data)
-    encoder: Any = training.network.document_encoder
-    if graphs and isinstance(encoder, SecondOrderEncoder):
-        training.network.train()
-        encoder.capture(options.batch_size, int(data.training.lengths.max()))
     (options.folder / RUN).mkdir(parents=True, exist_ok=True)
     training.finish(lambda line: print(f"{unit}, seed {options.seed}: {line}", flush=True), ignore_progress)
     training.network.load_state_dict(torch.load(options.folder / RUN / BEST, weights_only=True))
     score = evaluate(training.network, cloze_set.encoded("test", vocabulary)).network
+    size, count = options.hidden_size, parameters(training.network)
+    print(
+        f"{unit}, seed {options.seed}: k {size}, {count:,} parameters, test {score.accuracy:.3f}", flush=True
+    )
     return {
         "unit": unit,
         "seed": options.seed,
-        "hidden_size": options.hidden_size,
-        "parameters": parameters(training.network),
+        "hidden_size": size,
+        "parameters": count,
         "test": score.accuracy,
         "validation": [row["validation_accuracy"] for row in training.history],
     }
 
 
-def measure_time(batch: int, n: int, size: int, graphs: bool) -> dict[str, float]:
+def check(unit: Unit, x: Float[Tensor, "B n d"]) -> None:
+    """Refuse to time what differs from the plain loop in float64, in states or in gradients."""
+    plain = copy.deepcopy(unit).double()
+    found, expected = unit(x), plain.read_plainly(plain.of_input(x.detach().double()))
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
+    towards = torch.randn_like(expected)
+    slopes = torch.autograd.grad((found * towards).sum(), [*unit.parameters()])
+    exact = torch.autograd.grad((expected * towards).sum(), [*plain.parameters()])
+    error = max(float((a - b).norm() / b.norm()) for a, b in zip(slopes, exact, strict=True))
+    if error > 1e-3:
+        raise ValueError(f"gradients differ by {error:.1e} from those of the plain loop")
+
+
+def measure_time(batch: int, n: int, size: int) -> dict[str, float]:
     """Seconds of forward and backward: the median of interleaved rounds."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x = torch.randn(batch, n, size, device=device, requires_grad=True)
     unit, gru = SecondOrderEncoder(size, size).to(device), nn.GRU(size, size, batch_first=True).to(device)
     lengths = torch.full((batch,), n)
-    if graphs:
-        unit.capture(batch, n)
+    check(unit.unit, x[:4, :100])
 
     def finish(states: Tensor) -> None:
         states.sum().backward()  # type: ignore[no-untyped-call]
@@ -206,22 +211,21 @@ def main(
     documents: Annotated[int, typer.Option(help="Training documents.")] = 3_000,
     epochs: Annotated[int, typer.Option(help="Epochs.")] = 12,
     size: Annotated[int, typer.Option(help="Hidden size of the unit.")] = 48,
+    lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-2,
     seeds: Annotated[int, typer.Option(help="Networks of each kind.")] = 3,
     jobs: Annotated[int, typer.Option(help="Networks at a time.")] = 9,
-    graphs: Annotated[bool, typer.Option(help="Replay CUDA graphs.")] = True,
 ) -> None:
     """A table of test accuracy with 95 % intervals over seeds, and the time of a step in GRUs."""
-    graphs = graphs and torch.cuda.is_available()
     write_set(out / "set", tokens, documents)
     base = TrainingOptions(
-        data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=64, lr=1e-2
+        data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=64, lr=lr
     )
     base = replace(base, hidden_size=size, embedding_size=size)
-    timed = measure_time(64, tokens, size, graphs)
+    timed = measure_time(64, tokens, size)
     ratio = timed["second-order"] / timed["gru"]
     print(f"forward and backward, 64 x {tokens} x {size}: {ratio:.2f} GRUs, {timed}", flush=True)
     cases = [
-        (unit, replace(base, seed=seed, out=str(out / f"run-{number}-{seed}")), graphs)
+        (unit, replace(base, seed=seed, out=str(out / f"run-{number}-{seed}")))
         for seed in range(seeds)
         for number, unit in enumerate(UNITS)
     ]

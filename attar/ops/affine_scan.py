@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attar.ops import fast_scan
+from attar.ops import checks, fast_scan
 from attar.ops.gram import decay_after
 from attar.ops.reference import AffineGates, Cell, Gates, Mask, Memory, States, blank_padding
 
@@ -164,9 +164,9 @@ class AdaptiveScan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, G: Tensor) -> tuple[Tensor | None, ...]:
-        """The closed form, or autograd through the plain scan where the gradient is to be differentiated."""
+        """The closed form, or autograd through the plain scan for what it cannot: a gradient of it, several at once."""
         *inputs, mask, last, gates = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or checks.is_batched(G):
             return *_differentiable_gradients(inputs, mask, G), None, None, None
         _, f, V, w, _ = inputs
         found = gradients(Kept(last, gates, ctx.starts), f, V, w, mask, G)
@@ -176,7 +176,10 @@ class AdaptiveScan(torch.autograd.Function):
 def _differentiable_gradients(inputs: list[Any], mask: Mask, G: Memory) -> list[Tensor | None]:
     logits, f, V, w, C = inputs
     wanted = [x for x in inputs if x is not None and x.requires_grad]
-    found = iter(torch.autograd.grad(encode_plainly(logits, f, V, w, C, mask), wanted, G, create_graph=True))
+    twice = torch.is_grad_enabled()
+    with torch.enable_grad():
+        memory = encode_plainly(logits, f, V, w, C, mask)
+    found = iter(torch.autograd.grad(memory, wanted, G, create_graph=twice))
     return [next(found) if x is not None and x.requires_grad else None for x in inputs]
 
 

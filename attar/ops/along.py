@@ -79,39 +79,66 @@ def _in_chunks(
     alpha: Gate,
     initial: Float[Tensor, "B k d"] | None,
 ) -> Float[Tensor, "B n d"]:
-    batch, n, _ = k.shape
-    chunks, missing = -(-n // CHUNK), -n % CHUNK
+    n = k.shape[1]
+    # A graph of any length is padded by a constant, and has two chunks or more: a compiler takes 1 for a constant.
+    traced = torch.compiler.is_compiling()
+    missing = 2 * CHUNK - 1 if traced else -n % CHUNK
     if n == 0:
         return v
     if missing:
         k, v, q = (torch.nn.functional.pad(x, (0, 0, 0, missing)) for x in (k, v, q))
-    k, v, q = (x.reshape(batch, chunks, CHUNK, x.shape[2]) for x in (k, v, q))
+    sums_before = _sums_before_as_product if traced else _sums_before
+    k, v, q = (_chunked(x) for x in (k, v, q))
     scores = q @ k.mT
     first = torch.zeros_like(k[:, 0].mT @ v[:, 0]) if initial is None else initial
     if alpha is None:
         scores = scores.tril()
-        before = _sums_before(first, k[:, :-1].mT @ v[:, :-1], None)
+        before = sums_before(first, k.mT @ v, None)
     else:
-        alpha = torch.nn.functional.pad(alpha, (0, missing), value=1.0).view(batch, chunks, CHUNK)
+        alpha = torch.nn.functional.pad(alpha, (0, missing), value=1.0)
+        alpha = _chunked(alpha[:, :, None])[..., 0]
         # ∏_{s<u≤t} α_u as a running product down each column: α = 0 and α < 0 are allowed.
         below = torch.ones(CHUNK, CHUNK, dtype=torch.bool, device=k.device).tril(-1)
         scores = scores * torch.where(below, alpha[..., :, None], 1).cumprod(2).tril()
-        after, kept = decay_after(alpha.flatten(0, 1))
-        written = (k * after.view(alpha.shape)[..., None]).mT @ v
-        before = _sums_before(first, written[:, :-1], kept.view(batch, chunks))
+        after, kept = decay_after(alpha)
+        before = sums_before(first, (k * after[..., None]).mT @ v, kept)
         q = q * alpha.cumprod(2)[..., None]
-    return (q @ before + scores @ v).flatten(1, 2)[:, :n]
+    readouts = (q @ before + scores @ v).flatten(1, 2)
+    return readouts.index_select(1, torch.arange(n, device=k.device)) if traced else readouts[:, :n]
+
+
+def _chunked(x: Float[Tensor, "B n d"]) -> Float[Tensor, "B c chunk d"]:
+    """A copy in a graph of any length, whose compiler cannot prove that a view divides it."""
+    if torch.compiler.is_compiling():
+        place = torch.arange(CHUNK, device=x.device)
+        return x[:, CHUNK * torch.arange(x.shape[1] // CHUNK, device=x.device)[:, None] + place]
+    return x.reshape(x.shape[0], x.shape[1] // CHUNK, CHUNK, x.shape[2])
 
 
 def _sums_before(
-    first: Float[Tensor, "B k d"], written: Float[Tensor, "B c k d"], kept: Float[Tensor, "B more"] | None
-) -> Float[Tensor, "B more k d"]:
+    first: Float[Tensor, "B k d"], written: Float[Tensor, "B c k d"], kept: Float[Tensor, "B c"] | None
+) -> Float[Tensor, "B c k d"]:
     """The memory before each chunk; a loop, which takes half the time of a cumulative sum."""
     memories = [first]
-    for chunk, new in enumerate(written.unbind(1)):
+    for chunk, new in enumerate(written.unbind(1)[:-1]):
         last = memories[-1]
         memories.append(last + new if kept is None else torch.addcmul(new, last, kept[:, chunk, None, None]))
     return torch.stack(memories, 1)
+
+
+def _sums_before_as_product(
+    first: Float[Tensor, "B k d"], written: Float[Tensor, "B c k d"], kept: Float[Tensor, "B c"] | None
+) -> Float[Tensor, "B c k d"]:
+    """The same without a loop, for a graph of any number of chunks: O(c²) products."""
+    batch, chunks = written.shape[:2]
+    kept = written.new_ones(batch, chunks) if kept is None else kept
+    # ∏ of what the chunks from s + 1 to t - 1 keep, in row t and column s.
+    row = torch.arange(chunks, device=written.device)
+    between = row[:, None] - 1 > row
+    since = torch.where(between, kept.roll(1, 1)[:, :, None], 1).cumprod(1)
+    since = since * (row[:, None] > row)
+    whole = torch.where(row > 0, kept.roll(1, 1), 1).cumprod(1)
+    return torch.einsum("bts,bskd->btkd", since, written) + whole[:, :, None, None] * first[:, None]
 
 
 def sequence_starts(cu_seqlens: Tensor | list[int] | tuple[int, ...], n: int) -> Int[Tensor, " starts"]:

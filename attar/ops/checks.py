@@ -53,6 +53,12 @@ def is_transformed() -> bool:
     return torch._C._are_functorch_transforms_active() or torch.autograd.forward_ad._current_level >= 0
 
 
+def is_batched(gradient: Tensor) -> bool:
+    """Whether it stands for several gradients: those of vmap, or of `is_grads_batched`."""
+    batched = torch._C._functorch
+    return batched.is_batchedtensor(gradient) or batched.is_legacy_batchedtensor(gradient)
+
+
 def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
     """Full precision inside; devices without autocast, such as "meta", have nothing to switch off."""
     kind = tensor.device.type

@@ -110,7 +110,7 @@ class WeightedGram(torch.autograd.Function):
         return None if grad_f is None else grad_f.to(f.dtype), grad_alpha, grad_beta, grad_initial, None
 
 
-def decay_after(alpha: Float[Tensor, "B n"]) -> tuple[Float[Tensor, "B n"], Float[Tensor, " B"]]:
+def decay_after(alpha: Float[Tensor, "*B n"]) -> tuple[Float[Tensor, "*B n"], Float[Tensor, "*B"]]:
     """s_t = ∏_{u>t} α_u for each token, and α̂ = ∏ α_u.
 
     A cumulative product rather than exp of a cumulative sum of logarithms: α = 0 and α < 0 are allowed.
@@ -119,9 +119,9 @@ def decay_after(alpha: Float[Tensor, "B n"]) -> tuple[Float[Tensor, "B n"], Floa
     >>> s.tolist(), kept.tolist()
     ([[0.0, 0.25, 1.0]], [0.0])
     """
-    ones = alpha.new_ones(alpha.shape[0], 1)
-    products = torch.cat([ones, alpha.flip(1)], dim=1).cumprod(1).flip(1)
-    return products[:, 1:], products[:, 0]
+    ones = alpha.new_ones(*alpha.shape[:-1], 1)
+    products = torch.cat([ones, alpha.flip(-1)], -1).cumprod(-1).flip(-1)
+    return products[..., 1:], products[..., 0]
 
 
 def energy_before(

@@ -319,6 +319,11 @@ STYLES = {
     "linear": ("#1f77b4", "--", "s"),
     "gated": ("#d62728", "-", "o"),
     "softmax": ("#2ca02c", "-.", "^"),
+    "decayed": ("#17becf", "--", "v"),
+    "adaptive": ("#ff7f0e", ":", "d"),
+    "adaptive-energy": ("#8c564b", "-", "d"),
+    "keyed": ("#9467bd", "-", "*"),
+    "keyed-ridge": ("#e377c2", "--", "*"),
 }
 
 

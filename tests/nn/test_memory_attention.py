@@ -9,10 +9,14 @@ from attar.nn import Memories, MemoryAttention
 
 SIZE, HEADS = 6, 2
 NAMES = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed")
+CAUSAL = ("linear", "gated", "decayed", "keyed")
 
 
 def layer(name="keyed", **options):
     return MemoryAttention(SIZE, HEADS, name, **options).double()
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 
 
 def inputs(batch=2, n=7, m=3, source_size=SIZE):
@@ -50,6 +54,25 @@ class TestEveryMechanism:
             results.append([value, *grads])
         for clean, found in zip(*results, strict=True):
             torch.testing.assert_close(found, clean)
+
+    def test_goes_through_jvp_vmap_of_grad_and_meta_tensors(self, name):
+        module, (queries, source) = layer(name, normalize=True, features="elu"), inputs()
+        direction = torch.randn_like(source)
+
+        def loss(source):
+            causal = module.lookup_along(source).sum() if name in CAUSAL else 0
+            return module(queries, source).square().sum() + causal
+
+        leaf = source.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(loss(leaf), leaf)
+        found = torch.func.jvp(loss, (source,), (direction,))[1]
+        torch.testing.assert_close(found, (slope * direction).sum())
+        mapped = torch.func.vmap(torch.func.grad(loss))(torch.stack([2 * source, source]))
+        torch.testing.assert_close(mapped[1], slope)
+        module, queries = module.to("meta"), queries.to("meta")
+        leaf = source.to("meta").requires_grad_()
+        loss(leaf).backward()
+        assert leaf.grad.shape == source.shape
 
     def test_every_parameter_learns(self, name):
         module, (queries, source) = layer(name), inputs()
@@ -98,7 +121,7 @@ def test_normalized_readouts_do_not_depend_on_the_scale():
     torch.testing.assert_close(module(queries, source), module(queries, 100 * source), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["linear", "gated", "decayed", "keyed"])
+@pytest.mark.parametrize("name", CAUSAL)
 def test_causal_attention_equals_reading_token_by_token(name):
     module, (_, x) = layer(name), inputs()
     memories, readouts = None, []

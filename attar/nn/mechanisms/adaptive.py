@@ -89,7 +89,7 @@ class AdaptiveAttention(DecayedAttention):
         """C after the last token."""
         hidden = blank(hidden, length_mask(lengths, hidden))
         gate, bias = self.gate.weight, self.gate.bias
-        f, states, batch = self.split(gated(hidden, gate, bias)), self.logits(hidden), len(hidden)
+        f, states, batch = self.split(gated(hidden, gate, bias)), self.logits(hidden), hidden.shape[0]
         cell: Cell = AffineGates(
             None, self._per_head(self.read_weight, batch, 2), None, self._energies(batch)
         )

@@ -134,7 +134,7 @@ class Mechanism(nn.Module, ABC):
         return (
             states
             if self.heads == 1
-            else states.reshape(len(states) // self.heads, self.heads, *states.shape[1:])
+            else states.reshape(states.shape[0] // self.heads, self.heads, *states.shape[1:])
         )
 
 
@@ -314,7 +314,8 @@ class MatrixMechanism(Mechanism):
         """The product of each document's matrix with its queries, divided by the scale."""
         checks.check_floats("queries", queries, "B m k")
         checks.check_shape(
-            "queries", queries, (len(tokens), queries.shape[1], self.size), "one row of queries per memory"
+            *("queries", queries, (tokens.shape[0], queries.shape[1], self.size)),
+            "one row of queries per memory",
         )
         matrix = state if self.heads == 1 else fold(state)
         rows = self.split(queries)

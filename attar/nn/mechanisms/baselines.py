@@ -72,6 +72,6 @@ class SoftmaxAttention(Mechanism):
         )
         lengths = None if whole else self.per_head(memories.tokens)
         check_floats("queries", queries, "B m k")
-        shape = (len(memories), queries.shape[1], self.size)
+        shape = (memories.tokens.shape[0], queries.shape[1], self.size)
         check_shape("queries", queries, shape, "one row of queries per document")
         return self.join(softmax_lookup(self.split(memories.state), self.split(queries), lengths=lengths))

@@ -138,7 +138,7 @@ class KeyedAttention(MatrixMechanism):
         with checks.without_autocast(hidden):
             if initial is None:
                 return torch.bmm(keys.mT, written), None
-            shape = (len(keys), self.head_size, written.shape[2])
+            shape = (keys.shape[0], self.head_size, written.shape[2])
             checks.check_shape("memories.state", initial, shape, "values of the same size")
             return torch.baddbmm(initial.to(keys.dtype), keys.mT, written), None
 

@@ -12,7 +12,9 @@ from attar.nn.mechanisms import attention
 from attar.nn.memories import Memories
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
-EXPORTED = ["linear", "gated", "decayed", "adaptive", "softmax"]
+OPTIONS = {"": {}, "heads": {"heads": 2, "scale": "sqrt"}, "ridge": {"heads": 2, "ridge": True}}
+EXPORTED = ["none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed"]
+EXPORTED += ["decayed-heads", "adaptive-heads", "keyed-heads", "keyed-ridge"]
 
 
 def some_memories():
@@ -58,7 +60,7 @@ class TestMemories:
         torch.testing.assert_close(mapped, torch.stack(expected))
 
     @pytest.mark.slow
-    def test_go_through_export_in_and_out(self):
+    def test_are_returned_from_an_export_of_any_batch_and_length(self):
         ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.split() == EXPORTED
@@ -69,26 +71,41 @@ class Encodes(torch.nn.Module):
         super().__init__()
         self.mechanism = mechanism
 
-    def forward(self, memories, hidden, queries):
-        memories = self.mechanism.extend(memories, hidden)
+    def forward(self, hidden, queries, lengths):
+        written = {"values": hidden} if self.mechanism.name == "keyed" else {}
+        memories = self.mechanism.encode(hidden, lengths, **written)
+        memories = self.mechanism.extend(memories, hidden, **written)
         return memories, self.mechanism.lookup(memories, queries)
 
 
+class ReadsAlong(Encodes):
+    def forward(self, hidden, queries, lengths):
+        written = {"values": hidden} if self.mechanism.name == "keyed" else {}
+        return self.mechanism.lookup_along(hidden, queries[:, :1].expand_as(hidden), lengths, **written)
+
+
+def inputs(batch, n, queries):
+    lengths = torch.randint(1, n + 1, (batch,))
+    return torch.randn(batch, n, 4), torch.randn(batch, queries, 4), lengths
+
+
+def assert_exports(module):
+    """With any number of documents, tokens and queries, not only those that were traced."""
+    batch, n, m = (torch.export.Dim(name, min=1, max=4096) for name in ("batch", "n", "m"))
+    sizes = ({0: batch, 1: n}, {0: batch, 1: m}, {0: batch})
+    exported = torch.export.export(module, inputs(3, 70, 2), dynamic_shapes=sizes).module()
+    for arguments in (inputs(3, 70, 2), inputs(2, 64, 5), inputs(1, 1, 1), inputs(5, 150, 3)):
+        found, expected = exported(*arguments), module(*arguments)
+        assert _pytree.tree_structure(found) == _pytree.tree_structure(expected)
+        for x, y in zip(_pytree.tree_leaves(found), _pytree.tree_leaves(expected), strict=True):
+            torch.testing.assert_close(x, y)
+
+
 if __name__ == "__main__":  # in a process without the tests' shape checks, which export cannot trace
-    for name in EXPORTED:
-        module = Encodes(attention(name, 3))
-        arguments = (
-            attention(name, 3).encode(torch.randn(2, 3, 3)),
-            torch.randn(2, 4, 3),
-            torch.randn(2, 1, 3),
-        )
-        sizes = {1: torch.export.Dim("n", min=2, max=4096)} if name != "softmax" else None
-        structure = [None for _ in _pytree.tree_leaves(arguments[0])]
-        exported = torch.export.export(module, arguments, dynamic_shapes=(structure, sizes, None)).module()
-        if sizes:  # any length, not only the one that was traced
-            arguments = (arguments[0], torch.randn(2, 150, 3), arguments[2])
-        (memories, readouts), (expected, expected_readouts) = exported(*arguments), module(*arguments)
-        assert isinstance(memories, Memories)
-        torch.testing.assert_close(memories.state, expected.state)
-        torch.testing.assert_close(readouts, expected_readouts)
-        print(name)
+    for kind in EXPORTED:
+        name, _, option = kind.partition("-")
+        module = attention(name, 4, **OPTIONS[option])
+        assert_exports(Encodes(module))
+        if name in ("linear", "gated", "decayed", "keyed") and option != "ridge":
+            assert_exports(ReadsAlong(module))
+        print(kind)

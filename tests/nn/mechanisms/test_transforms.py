@@ -67,6 +67,21 @@ class TestTransforms:
         several = torch.stack([hidden, 2 * hidden])
         torch.testing.assert_close(vmap(grad(loss))(several), torch.stack([slopes(loss, x) for x in several]))
 
+    def test_several_gradients_at_once_are_those_of_each(self, kind):
+        hidden, queries = inputs()
+        module, hidden = made(kind), hidden.requires_grad_()
+        readouts = module(hidden, queries, **({"values": 2 * hidden} if module.name == "keyed" else {}))
+        several = torch.randn(4, *readouts.shape).double()
+        wanted = hidden, *module.parameters()
+
+        def pulled(towards, batched=False):
+            options = {"is_grads_batched": batched, "retain_graph": True, "materialize_grads": True}
+            return torch.autograd.grad(readouts, wanted, towards, **options)
+
+        expected = [torch.stack(grads) for grads in zip(*map(pulled, several), strict=True)]
+        torch.testing.assert_close([*pulled(several, batched=True)], expected)
+        torch.testing.assert_close([*vmap(pulled)(several)], expected)
+
     def test_hessian_is_the_second_derivative(self, kind):
         hidden, queries = inputs()
         hidden, queries = hidden[:1, :3], queries[:1, :1]
