@@ -20,6 +20,7 @@ from attar.reader.confidence import (
 from attar.reader.questions import Query, ScoredMemory
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import ABSENT, Answer
+from attar.text.headings import headings_above
 from attar.text.kinds import kind_of
 
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
@@ -152,17 +153,17 @@ class ScoredPhrases:
         return total_of(self.query.null, self.log_sums())
 
     def found_sentences(
-        self, total: float, count: int, texts: Sequence[str | None]
+        self, total: float, count: int, texts: Sequence[str | None], names: Sequence[str]
     ) -> list[list[FoundSentence]]:
         """The best sentences of each document, to be read again; `total` as for `shares`.
 
         There are none of a text that is not kept, or that is not the one that was read.
         """
         return [
-            _found_sentences(document, total, text, count)
+            _found_sentences(document, total, text, count, name)
             if text is not None and len(text) == document.index.characters
             else []
-            for document, text in zip(self.documents, texts, strict=True)
+            for document, text, name in zip(self.documents, texts, names, strict=True)
         ]
 
     def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[list[Answer]]:
@@ -175,7 +176,9 @@ class ScoredPhrases:
         ]
 
 
-def _found_sentences(document: ScoredMemory, total: float, text: str, count: int) -> list[FoundSentence]:
+def _found_sentences(
+    document: ScoredMemory, total: float, text: str, count: int, name: str
+) -> list[FoundSentence]:
     """The best sentences of a document; `total` is the logarithm of the sum over all phrases and "no answer"."""
     index, found = document.index, []
     for sentence in document.best_sentences(count):
@@ -186,7 +189,8 @@ def _found_sentences(document: ScoredMemory, total: float, text: str, count: int
             end = start + int(index.lengths[sentence.phrase])
             share = max(float(document.scores[sentence.phrase]) - total, -_FARTHEST)
         words = text[sentence.start : sentence.end]
-        found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end))
+        context = "\n".join(headings_above(text, sentence.start, name))
+        found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end, context=context))
     return found
 
 

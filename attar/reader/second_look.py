@@ -29,7 +29,8 @@ class FoundSentence(NamedTuple):
 
     `score` ranks sentences, also of several documents; `share` is the logarithm of the phrase's probability among all
     phrases and "no answer". Starts and ends are characters of the document; `document` is its name, where several are
-    asked, and `place` where the sentence stands in the document's file.
+    asked, and `place` where the sentence stands in the document's file. `context` is what stands above it: titles and
+    headings, which are read, too, but do not answer.
     """
 
     start: int
@@ -40,6 +41,7 @@ class FoundSentence(NamedTuple):
     phrase_end: int
     document: str | None = None
     place: str | None = None
+    context: str = ""
 
     @property
     def end(self) -> int:
@@ -70,12 +72,13 @@ class Look(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is read of a sentence: its pieces, and their characters in the document."""
+    """What is read of a sentence: its pieces, and their characters in the document; `above` are those of its context."""
 
     sentence: FoundSentence
     ids: NDArray[np.int64]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+    above: NDArray[np.int64]
 
 
 class SpanReader(Protocol):
@@ -105,7 +108,7 @@ class SecondLook:
             if len(question) > _QUESTION:
                 question = np.append(question[: _QUESTION - 1], question[-1])
             parts = self._parts(sentences[at], self._network.longest - len(question) - 1)
-            text = np.concatenate([part.ids for part in parts])
+            text = np.concatenate([ids for part in parts for ids in (part.above, part.ids)])
             batch.append((at, Pieces(question, text), parts))
             length += len(question) + len(text)
             if length >= self._together or at == asked[-1]:
@@ -128,13 +131,31 @@ class SecondLook:
         ):
             ids, places = ids[:room], places[:room] + sentence.start + first
             if len(ids):
-                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1]))
+                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1], ids[:0]))
                 room -= len(ids)
-        return sorted(parts, key=lambda part: (part.sentence.document or "", part.sentence.start))
+        parts.sort(key=lambda part: (part.sentence.document or "", part.sentence.start))
+        return self._with_context(parts, room)
+
+    def _with_context(self, parts: list[_Part], room: int) -> list[_Part]:
+        """Parts with the pieces of what stands above them, if there is room; what several have above them once."""
+        read: list[str] = []
+        for at, part in enumerate(parts):
+            new = [line for line in part.sentence.context.split("\n") if line and line not in read]
+            if new:
+                ids = np.concatenate([ids for ids, _ in self._tokenizer.read_sentences(new)])[:room]
+                parts[at] = part._replace(above=ids)
+                room -= len(ids)
+                read += new
+        return parts
 
     def _decoded(self, spans: Spans, parts: Sequence[_Part]) -> Look:
         """The best span of each sentence, of whole words, best first."""
-        starts, ends = (values - np.logaddexp.reduce(values) for values in (spans.starts, spans.ends))
+        answers = np.concatenate(
+            [np.arange(len(part.above) + len(part.ids)) >= len(part.above) for part in parts]
+        )
+        starts, ends = (
+            values[answers] - np.logaddexp.reduce(values[answers]) for values in (spans.starts, spans.ends)
+        )
         found, first = [], 0
         for part in parts:
             last = first + len(part.ids)
