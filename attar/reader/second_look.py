@@ -4,6 +4,7 @@ The memory finds the right sentence far more often than the right words in it. A
 the best one to five sentences, whatever the length of the text, and says which words answer it, and whether any do.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ _ANSWER = 32
 _CHARACTERS = 800
 # Pieces that are read at a time: their states stay in the caches.
 _BATCH = 1_024
+_ENDED = re.compile(r"[.!?:;…][\"'”’)\]]*\s*\Z")
 
 
 class FoundSentence(NamedTuple):
@@ -72,13 +74,27 @@ class Look(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is read of a sentence: its pieces, and their characters in the document; `above` are those of its context."""
+    """What is read of a sentence: its pieces, and their characters in the document.
+
+    `above` are the pieces of its context, `after` those between it and the next sentence: they do not answer.
+    """
 
     sentence: FoundSentence
     ids: NDArray[np.int64]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     above: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+    @property
+    def read(self) -> NDArray[np.int64]:
+        return np.concatenate((self.above, self.ids, self.after))
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Which of the pieces that are read are of the sentence itself."""
+        places = np.arange(len(self.above) + len(self.ids) + len(self.after)) - len(self.above)
+        return (places >= 0) & (places < len(self.ids))
 
 
 class SpanReader(Protocol):
@@ -94,6 +110,7 @@ class SecondLook:
 
     def __init__(self, network: SpanReader, tokenizer: PieceTokenizer, together: int = _BATCH) -> None:
         self._network, self._tokenizer, self._together = network, tokenizer, together
+        ((self._stop, _),) = tokenizer.read_sentences(["."])
 
     def read(
         self, questions: Sequence[str], sentences: Sequence[Sequence[FoundSentence]]
@@ -108,7 +125,7 @@ class SecondLook:
             if len(question) > _QUESTION:
                 question = np.append(question[: _QUESTION - 1], question[-1])
             parts = self._parts(sentences[at], self._network.longest - len(question) - 1)
-            text = np.concatenate([ids for part in parts for ids in (part.above, part.ids)])
+            text = np.concatenate([part.read for part in parts])
             batch.append((at, Pieces(question, text), parts))
             length += len(question) + len(text)
             if length >= self._together or at == asked[-1]:
@@ -131,8 +148,10 @@ class SecondLook:
         ):
             ids, places = ids[:room], places[:room] + sentence.start + first
             if len(ids):
-                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1], ids[:0]))
-                room -= len(ids)
+                # A line of a form ends where the next one begins.
+                after = ids[:0] if _ENDED.search(sentence.text) else self._stop[: room - len(ids)]
+                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1], ids[:0], after))
+                room -= len(ids) + len(after)
         parts.sort(key=lambda part: (part.sentence.document or "", part.sentence.start))
         return self._with_context(parts, room)
 
@@ -150,9 +169,7 @@ class SecondLook:
 
     def _decoded(self, spans: Spans, parts: Sequence[_Part]) -> Look:
         """The best span of each sentence, of whole words, best first."""
-        answers = np.concatenate(
-            [np.arange(len(part.above) + len(part.ids)) >= len(part.above) for part in parts]
-        )
+        answers = np.concatenate([part.answers for part in parts])
         starts, ends = (
             values[answers] - np.logaddexp.reduce(values[answers]) for values in (spans.starts, spans.ends)
         )

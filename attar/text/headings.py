@@ -5,6 +5,7 @@ import re
 # A heading is a short line of its own. So far above a sentence one is looked for.
 _LONGEST, _FARTHEST = 80, 4_000
 _ENDS = re.compile(r"[.!?,;…][\"'”’)\]]*\Z")
+_DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 # What stands around a heading in plain text: "## Work", "Work\n====", "*Work*".
 _RULE = re.compile(r"[=\-~^\"'#*+_.\s]*")
