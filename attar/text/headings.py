@@ -26,11 +26,10 @@ def headings_above(text: str, start: int, name: str = "") -> list[str]:
     paragraphs = _paragraphs(text[max(0, start - _FARTHEST) : start])
     if start > _FARTHEST:
         del paragraphs[:1]
-        first = text[:_LONGEST].strip().split("\n")[0]
+        first = text[: _LONGEST + 1].lstrip().split("\n")[0]
     else:
         first = paragraphs[0][0] if paragraphs else ""
-    line_end = text.find("\n", start)
-    own = text[text.rfind("\n", 0, start) + 1 : len(text) if line_end < 0 else line_end]
+    own = text[max(text.rfind("\n", 0, start) + 1, start - _LONGEST) : start + 1]
     if _is_heading(first):
         found.append(_plain(first))
     heading = _nearest(paragraphs, own)
@@ -78,10 +77,10 @@ def _indent(line: str) -> int:
 
 def _is_heading(line: str) -> bool:
     line = line.strip()
-    is_other = (": " in line and not line.startswith("#")) or _ITEM.match(line)
-    return (
-        0 < len(line) <= _LONGEST and not is_other and bool(_LETTER.search(line)) and not _ENDS.search(line)
-    )
+    if len(line) > _LONGEST or _ENDS.search(line) or _ITEM.match(line):
+        return False
+    is_label = ": " in line and not line.startswith("#")
+    return not is_label and len(_LETTER.findall(line)) > len(_DIGIT.findall(line))
 
 
 def _plain(line: str) -> str:
