@@ -205,7 +205,12 @@ def _add_here(
     found = (
         FoundFiles([], [], [])
         if is_stdin
-        else find_files(files, allow_empty=chosen.sync, pictures=chosen.ocr != "never")
+        else find_files(
+            files,
+            allow_empty=chosen.sync,
+            pictures=chosen.ocr != "never",
+            on_bad=report.refuse if len(files) > 1 and not chosen.sync and chosen.name is None else None,
+        )
     )
     if chosen.sync and not found.folders:
         raise OptionError("--sync is for folders", "name a folder")

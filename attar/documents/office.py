@@ -218,8 +218,12 @@ def add_rows(builder: TextBuilder, rows: Iterable[tuple[int, Sequence[str]]], sh
             filled.append((number, texts))
     if not filled:
         return
+    # Titles above a table have one cell.
+    while len(filled) > 2 and len(filled[0][1]) == 1 and len(filled[1][1]) != 1:
+        builder.heading(filled.pop(0)[1][0])
     numbers = [number for number, _ in filled]
-    as_text = [*row_texts([row for _, row in filled], header=names_columns(filled[0][1]) and len(filled) > 1)]
+    table = [row for _, row in filled]
+    as_text = [*row_texts(table, header=len(table) > 1 and names_columns(table[0], table[1]))]
     step = -(-len(as_text) // _ROW_PARTS)
     for at, (place, text) in enumerate(as_text):
         if at % step == 0:

@@ -1,11 +1,12 @@
 """PDF: the text of its pages, with their numbers; lines joined to paragraphs."""
 
 import io
+import itertools
 import logging
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
 from attar.documents.tables import with_tables
@@ -25,6 +26,14 @@ _END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 # Two pieces of prose next to each other: a page of this share of such lines has columns that are read one by one.
 _SIDE_BY_SIDE = re.compile(r"(?:\S+ ){3,}\S+\s{2,}(?:\S+ ){3,}\S+")
 _COLUMNS = 0.2
+
+
+class _Shown(NamedTuple):
+    """A text that a page shows, and where, in points."""
+
+    y: int
+    x: int
+    text: str
 
 
 def read_pdf(blob: Blob) -> Iterator[Extracted]:
@@ -96,12 +105,32 @@ def _page_text(page: "PageObject") -> str:
 
     The layout leaves out what is rotated: then the page's own order is taken, too.
     """
-    plain = str(page.extract_text())
-    layout = str(page.extract_text(extraction_mode="layout"))
+    shown: list[_Shown] = []
+
+    def take(text: str, _matrix: object, place: Sequence[float], *_font: object) -> None:
+        if text.strip():
+            shown.append(_Shown(round(place[5]), round(place[4]), text.strip()))
+
+    plain = str(page.extract_text(visitor_text=take))
+    layout = _apart(str(page.extract_text(extraction_mode="layout")), shown)
     lines = [line for line in layout.split("\n") if line.strip()]
     side_by_side = sum(_SIDE_BY_SIDE.search(line) is not None for line in lines)
     is_whole = sorted("".join(layout.split())) == sorted("".join(plain.split()))
     return layout if is_whole and side_by_side <= _COLUMNS * len(lines) else plain
+
+
+def _apart(layout: str, shown: Sequence[_Shown]) -> str:
+    r"""A page whose cells do not touch: a text that begins where texts of other lines do is a cell.
+
+    >>> cells = [_Shown(9, 0, "Item"), _Shown(9, 50, "Qty"), _Shown(8, 0, "Desk lamp"), _Shown(8, 50, "3")]
+    >>> _apart("Item      Qty\nDesk lamp3", cells)
+    'Item      Qty\nDesk lamp   3'
+    """
+    columns = Counter(x for _, x in {(y, x) for y, x, _ in shown})
+    for left, right in itertools.pairwise(shown):
+        if left.y == right.y and left.x < right.x and columns[right.x] > 1:
+            layout = layout.replace(left.text + right.text, f"{left.text}   {right.text}")
+    return layout
 
 
 def _without_headers(pages: list[list[str]]) -> list[list[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attar.documents.extracted import (
+    MAX_TEXT,
     Blob,
     Extracted,
     TextBuilder,
@@ -81,8 +82,7 @@ def is_binary(data: bytes) -> bool:
 def read_text(blob: Blob) -> Iterator[Extracted]:
     """A plain text, as it is, but for tables in columns of spaces."""
     text = decode_text(blob.data(), blob.where)
-    parts = [*with_tables(text)]
-    yield Extracted(text if len(parts) == 1 else "\n\n".join(parts))
+    yield Extracted("\n\n".join(with_tables(text)))
 
 
 def read_json(blob: Blob) -> Iterator[Extracted]:
@@ -99,8 +99,12 @@ def read_json(blob: Blob) -> Iterator[Extracted]:
 
 
 def read_json_lines(blob: Blob) -> Iterator[Extracted]:
-    """JSON lines: one document per line, with "text" and perhaps "id", "name" or "title", and "date"."""
-    empty = True
+    """JSON lines: one document per line, with "text" and perhaps "id", "name" or "title", and "date".
+
+    If the first line has no "text", the file is a table, and each line a row.
+    """
+    documents, size = 0, 0
+    rows: list[object] = []
     longest = blob.max_bytes + 1 if blob.compressed else -1
     for number, line in enumerate(iter(lambda: blob.file.readline(longest), b""), 1):
         where = f"{blob.where}, line {number}"
@@ -108,12 +112,20 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
             check_size(where, len(line), blob.max_bytes)
         if not line.strip():
             continue
-        empty = False
         row = _parsed(decode_text(line, where), where, "a JSON object")
-        if not _is_document(row):
+        if _is_document(row) and not rows:
+            documents += 1
+            yield _document(row, blob, number)
+        elif isinstance(row, dict) and row and "text" not in row and not documents and size <= MAX_TEXT:
+            rows.append(row)
+            size += len(line)
+        else:
             raise FormatError.expected(where, 'an object with "text", a string', _other_than_document(row))
-        yield _document(row, blob, number)
-    if empty:
+    if rows:
+        builder = TextBuilder()
+        _add_value(builder, rows)
+        yield builder.build()
+    elif not documents:
         raise FormatError(f"{blob.where} is empty", "leave it out")
 
 

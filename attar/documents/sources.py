@@ -112,17 +112,25 @@ class FoundFiles(NamedTuple):
 
 
 def find_files(
-    paths: Iterable[str | Path], *, allow_empty: bool = False, pictures: bool = True
+    paths: Iterable[str | Path],
+    *,
+    allow_empty: bool = False,
+    pictures: bool = True,
+    on_bad: OnBad | None = None,
 ) -> FoundFiles:
     """The files of paths, in a fixed order, each once: the files themselves, and those in folders and below.
 
-    A folder without documents is refused, unless `allow_empty`; a path that does not exist always is. Pictures in
-    folders are among them if their text can be recognised, and `pictures`.
+    A folder without documents is refused, unless `allow_empty`; a path that does not exist always is: `on_bad` is told,
+    and the others are found. Pictures in folders are among them if their text can be recognised, and `pictures`.
     """
     found = FoundFiles([], [], [])
     done: set[Path] = set()
     for path in map(Path, paths):
-        files, skipped = _find(path, allow_empty, pictures)
+        try:
+            files, skipped = _find(path, allow_empty, pictures)
+        except FormatError as error:
+            report(error, on_bad)
+            continue
         found.files.extend(file for file in files if not _seen(file.path, done))
         found.skipped.extend(skipped)
         if path.is_dir():

@@ -116,7 +116,8 @@ class _Answerer:
             for query, document in zip(queries, documents, strict=True)
         ]
         texts = [document.text for document in documents]
-        return reader.ranked_answers(queries, scored, top=top, texts=texts, look=look)
+        names = [document.name for document in documents]
+        return reader.ranked_answers(queries, scored, top=top, texts=texts, names=names, look=look)
 
 
 def _rows(known: KnownQuestions) -> Any:

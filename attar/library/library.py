@@ -298,7 +298,12 @@ class Library(ServedLibrary):
         memories, texts = [document.memory for document in opened], [document.text for document in opened]
         reader = self.reader_of(memories[0].reader) if memories else self.reader
         answers = reader.answer_many(
-            memories, [questions[at] for at in asked], top=top, texts=texts, look=look
+            memories,
+            [questions[at] for at in asked],
+            top=top,
+            texts=texts,
+            names=[document.name for document in opened],
+            look=look,
         )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
             answered = shown_answers(questions[at], ranked, document)

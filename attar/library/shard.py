@@ -253,6 +253,7 @@ class OpenedShard:
             [question] * len(documents),
             top=top,
             texts=[document.text for document in documents],
+            names=[document.name for document in documents],
             look=look,
         )
         return {
@@ -290,7 +291,8 @@ class OpenedShard:
             document.name: with_places(share, document.parts)
             for document, share in zip(documents, scored.phrases.shares(total, top, texts), strict=True)
         }
-        found = scored.phrases.found_sentences(total, count, texts) if count else [[] for _ in documents]
+        names = [document.name for document in documents]
+        found = scored.phrases.found_sentences(total, count, texts, names) if count else [[] for _ in names]
         sentences = [
             sentence._replace(document=document.name, place=place_in(document.parts, sentence.phrase_start))
             for document, of_document in zip(documents, found, strict=True)

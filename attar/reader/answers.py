@@ -1,5 +1,6 @@
 """Scores into answers: the likeliest phrases of one document or of several, what a second look found, probabilities."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +18,10 @@ from attar.reader.confidence import (
     is_other_kind,
     wanted_kind,
 )
-from attar.reader.questions import Query, ScoredMemory
+from attar.reader.questions import BestSentence, Query, ScoredMemory
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import ABSENT, Answer
+from attar.text.headings import headings_above
 from attar.text.kinds import kind_of
 
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
@@ -31,6 +33,7 @@ _FARTHEST = 12.0
 # How much the memory's share counts in the choice between sentences: chosen on 2,251 questions of SQuAD 1.1, exact
 # match .765 without, .767 with .15, .771 with .5.
 _SHARE = 0.5
+_TOLD = re.compile(r"[.!?…][\"'”’)\]]*\Z")
 # How likely a phrase is that was not read again, compared with its share.
 _UNREAD = 0.3
 
@@ -152,17 +155,17 @@ class ScoredPhrases:
         return total_of(self.query.null, self.log_sums())
 
     def found_sentences(
-        self, total: float, count: int, texts: Sequence[str | None]
+        self, total: float, count: int, texts: Sequence[str | None], names: Sequence[str]
     ) -> list[list[FoundSentence]]:
         """The best sentences of each document, to be read again; `total` as for `shares`.
 
         There are none of a text that is not kept, or that is not the one that was read.
         """
         return [
-            _found_sentences(document, total, text, count)
+            _found_sentences(document, total, text, count, name)
             if text is not None and len(text) == document.index.characters
             else []
-            for document, text in zip(self.documents, texts, strict=True)
+            for document, text, name in zip(self.documents, texts, names, strict=True)
         ]
 
     def shares(self, total: float, top: int | None, texts: Sequence[str | None]) -> list[list[Answer]]:
@@ -175,10 +178,17 @@ class ScoredPhrases:
         ]
 
 
-def _found_sentences(document: ScoredMemory, total: float, text: str, count: int) -> list[FoundSentence]:
+def _found_sentences(
+    document: ScoredMemory, total: float, text: str, count: int, name: str
+) -> list[FoundSentence]:
     """The best sentences of a document; `total` is the logarithm of the sum over all phrases and "no answer"."""
     index, found = document.index, []
-    for sentence in document.best_sentences(count):
+    best = document.best_sentences(count)
+    if count > 1 and best:
+        # "Nobody whistles on stage." The next sentence says why.
+        near = [one for one in document.neighbours(best[0]) if _are_told(text, *sorted((best[0], one)))]
+        best += [one for one in near if one.start not in {other.start for other in best}]
+    for sentence in best:
         start = end = sentence.start
         share = -_FARTHEST
         if sentence.phrase is not None:
@@ -186,8 +196,15 @@ def _found_sentences(document: ScoredMemory, total: float, text: str, count: int
             end = start + int(index.lengths[sentence.phrase])
             share = max(float(document.scores[sentence.phrase]) - total, -_FARTHEST)
         words = text[sentence.start : sentence.end]
-        found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end))
+        context = "\n".join(headings_above(text, sentence.start, name))
+        found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end, context=context))
     return found
+
+
+def _are_told(text: str, before: BestSentence, after: BestSentence) -> bool:
+    """Whether two sentences follow each other in one paragraph; lines of a form do not."""
+    ends = [_TOLD.search(text, sentence.start, sentence.end) for sentence in (before, after)]
+    return None not in ends and "\n\n" not in text[before.end : after.start]
 
 
 def total_of(null: float, log_sums: Sequence[float]) -> float:

@@ -266,11 +266,16 @@ class Reader:
         *,
         top: int | None = None,
         texts: Sequence[str | None] | None = None,
+        names: Sequence[str] | None = None,
         look: int | None = None,
     ) -> list[list[Answer]]:
-        """The answers to each question from its memory, with quotes and a second look from its text."""
+        """The answers to each question from its memory, with quotes and a second look from its text.
+
+        The names of documents say what sentences are about, as titles do.
+        """
         texts = [None] * len(memories) if texts is None else texts
-        for what, count in (("questions", len(questions)), ("texts", len(texts))):
+        names = [""] * len(memories) if names is None else names
+        for what, count in (("questions", len(questions)), ("texts", len(texts)), ("names", len(names))):
             if count != len(memories):
                 raise ShapeError.expected(what, f"one for each of {len(memories)} memories", str(count))
         check_top(top)
@@ -280,7 +285,7 @@ class Reader:
         for memory, query in zip(memories, queries, strict=True):
             check_stopped()
             documents.append(self._scored(memory, query))
-        return self.ranked_answers(queries, documents, top=top, texts=texts, look=look)
+        return self.ranked_answers(queries, documents, top=top, texts=texts, names=names, look=look)
 
     def ranked_answers(
         self,
@@ -289,6 +294,7 @@ class Reader:
         *,
         top: int | None,
         texts: Sequence[str | None],
+        names: Sequence[str],
         look: int,
     ) -> list[list[Answer]]:
         """The answers to each query from the scores of its document's phrases."""
@@ -296,22 +302,26 @@ class Reader:
             ScoredPhrases(query, [document], self.calibration)
             for query, document in zip(queries, documents, strict=True)
         ]
-        looks = self._look_again(scored, texts, look)
+        looks = self._look_again(scored, texts, names, look)
         return [
             self._ranked(phrases, seen, top, text)
             for phrases, seen, text in zip(scored, looks, texts, strict=True)
         ]
 
     def _look_again(
-        self, scored: Sequence[ScoredPhrases], texts: Sequence[str | None], look: int
+        self,
+        scored: Sequence[ScoredPhrases],
+        texts: Sequence[str | None],
+        names: Sequence[str],
+        look: int,
     ) -> list[Look | None]:
         """What a second look finds in the best sentences of one document per question; None without any."""
         network = self.second_look if look else None
         if network is None:
             return [None] * len(scored)
         found = [
-            phrases.found_sentences(phrases.total, look, [text])[0]
-            for phrases, text in zip(scored, texts, strict=True)
+            phrases.found_sentences(phrases.total, look, [text], [name])[0]
+            for phrases, text, name in zip(scored, texts, names, strict=True)
         ]
         return network.read([phrases.query.question for phrases in scored], found)
 
@@ -341,7 +351,8 @@ class Reader:
             for query in self.questions.encode(questions)
         ]
         features: list[Features | None] = []
-        for phrases, seen in zip(scored, self._look_again(scored, [text] * len(scored), look), strict=True):
+        looks = self._look_again(scored, [text] * len(scored), [""] * len(scored), look)
+        for phrases, seen in zip(scored, looks, strict=True):
             query, of_answer = phrases.query, None
             ranked = rank_phrases(phrases.documents[0].scores, query.null, index, 1)
             if seen is not None:

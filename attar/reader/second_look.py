@@ -4,6 +4,7 @@ The memory finds the right sentence far more often than the right words in it. A
 the best one to five sentences, whatever the length of the text, and says which words answer it, and whether any do.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ _ANSWER = 32
 _CHARACTERS = 800
 # Pieces that are read at a time: their states stay in the caches.
 _BATCH = 1_024
+_ENDED = re.compile(r"[.!?:;…][\"'”’)\]]*\s*\Z")
 
 
 class FoundSentence(NamedTuple):
@@ -29,7 +31,8 @@ class FoundSentence(NamedTuple):
 
     `score` ranks sentences, also of several documents; `share` is the logarithm of the phrase's probability among all
     phrases and "no answer". Starts and ends are characters of the document; `document` is its name, where several are
-    asked, and `place` where the sentence stands in the document's file.
+    asked, and `place` where the sentence stands in the document's file. `context` is what stands above it: titles and
+    headings, which are read, too, but do not answer.
     """
 
     start: int
@@ -40,6 +43,7 @@ class FoundSentence(NamedTuple):
     phrase_end: int
     document: str | None = None
     place: str | None = None
+    context: str = ""
 
     @property
     def end(self) -> int:
@@ -70,12 +74,27 @@ class Look(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is read of a sentence: its pieces, and their characters in the document."""
+    """What is read of a sentence: its pieces, and their characters in the document.
+
+    `above` are the pieces of its context, `after` those between it and the next sentence: they do not answer.
+    """
 
     sentence: FoundSentence
     ids: NDArray[np.int64]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
+    above: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+    @property
+    def read(self) -> NDArray[np.int64]:
+        return np.concatenate((self.above, self.ids, self.after))
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Which of the pieces that are read are of the sentence itself."""
+        places = np.arange(len(self.above) + len(self.ids) + len(self.after)) - len(self.above)
+        return (places >= 0) & (places < len(self.ids))
 
 
 class SpanReader(Protocol):
@@ -91,6 +110,7 @@ class SecondLook:
 
     def __init__(self, network: SpanReader, tokenizer: PieceTokenizer, together: int = _BATCH) -> None:
         self._network, self._tokenizer, self._together = network, tokenizer, together
+        ((self._stop, _),) = tokenizer.read_sentences(["."])
 
     def read(
         self, questions: Sequence[str], sentences: Sequence[Sequence[FoundSentence]]
@@ -105,7 +125,7 @@ class SecondLook:
             if len(question) > _QUESTION:
                 question = np.append(question[: _QUESTION - 1], question[-1])
             parts = self._parts(sentences[at], self._network.longest - len(question) - 1)
-            text = np.concatenate([part.ids for part in parts])
+            text = np.concatenate([part.read for part in parts])
             batch.append((at, Pieces(question, text), parts))
             length += len(question) + len(text)
             if length >= self._together or at == asked[-1]:
@@ -128,13 +148,31 @@ class SecondLook:
         ):
             ids, places = ids[:room], places[:room] + sentence.start + first
             if len(ids):
-                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1]))
+                # A line of a form ends where the next one begins.
+                after = ids[:0] if _ENDED.search(sentence.text) else self._stop[: room - len(ids)]
+                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1], ids[:0], after))
+                room -= len(ids) + len(after)
+        parts.sort(key=lambda part: (part.sentence.document or "", part.sentence.start))
+        return self._with_context(parts, room)
+
+    def _with_context(self, parts: list[_Part], room: int) -> list[_Part]:
+        """Parts with the pieces of what stands above them, if there is room; what several have above them once."""
+        read: list[str] = []
+        for at, part in enumerate(parts):
+            new = [line for line in part.sentence.context.split("\n") if line and line not in read]
+            if new:
+                ids = np.concatenate([ids for ids, _ in self._tokenizer.read_sentences(new)])[:room]
+                parts[at] = part._replace(above=ids)
                 room -= len(ids)
-        return sorted(parts, key=lambda part: (part.sentence.document or "", part.sentence.start))
+                read += new
+        return parts
 
     def _decoded(self, spans: Spans, parts: Sequence[_Part]) -> Look:
         """The best span of each sentence, of whole words, best first."""
-        starts, ends = (values - np.logaddexp.reduce(values) for values in (spans.starts, spans.ends))
+        answers = np.concatenate([part.answers for part in parts])
+        starts, ends = (
+            values[answers] - np.logaddexp.reduce(values[answers]) for values in (spans.starts, spans.ends)
+        )
         found, first = [], 0
         for part in parts:
             last = first + len(part.ids)

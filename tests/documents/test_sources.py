@@ -49,7 +49,11 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
             b'{"text": "1"}\n{"text": 2}\n',
             r'a\.jsonl, line 2: expected an object with "text", a string, got "text" that is a number',
         ),
-        ("a.jsonl", b'{"body": "1"}\n', 'an object with "text", a string, got an object without it'),
+        (
+            "a.jsonl",
+            b'{"text": "1"}\n{"body": "1"}\n',
+            'an object with "text", a string, got an object without it',
+        ),
         ("a.jsonl", b"null\n", 'an object with "text", a string, got null'),
         ("a.jsonl", b'{"text": "1"}\nnot json\n', "line 2 is not a JSON object"),
         ("a.jsonl", b" \n\n", "is empty"),

@@ -37,6 +37,27 @@ def test_a_cell_is_said_of_the_key_of_its_row(rows, first):
     assert texts(*rows)[0] == first
 
 
+def test_a_code_or_date_is_said_with_what_it_stands_for():
+    assert texts("Code|Job|Charge", "R1|Lost key|14.00", "R2|Lost fob|22.50")[1] == (
+        "The job of R2 is Lost fob. The charge of Lost fob (R2) is 22.50."
+    )
+    assert texts("Day|First call|Van", "6 April|Ann|white", "13 April|Bob|blue", "20 April|Ann|blue")[0] == (
+        "The first call on 6 April is Ann. The van on 6 April is white."
+    )
+
+
+def test_a_time_table_says_what_is_when():
+    assert texts("Time|Monday|Tuesday", "8:50|Art|Music", "9:50|French|Art")[0] == (
+        "On Monday at 8:50 is Art. On Tuesday at 8:50 is Music."
+    )
+
+
+def test_years_name_columns():
+    assert texts("Heading|2025-26|2026-27", "Rent|900|950", "Heating|81|94")[0] == (
+        "Rent in 2025-26 is 900. Rent in 2026-27 is 950."
+    )
+
+
 def test_a_long_cell_is_a_text_of_its_own():
     long = "The roof leaks in winter, and water runs along the beam until it drops on the desk of Mrs Bell, daily."
     assert (
@@ -57,6 +78,27 @@ def test_columns_in_a_text_are_a_table():
         "The qty of Lamp, red is 12. The price of Lamp, red is 35.50.",
         "The price of Total is 546.00.",
         "Thanks",
+    ]
+
+
+def test_drawn_lines_are_no_rows():
+    text = "Work       Hours   Pounds\n-------------------------\nHedge         12   288.00\nLawn           5   120.00"
+    assert list(with_tables(text))[1] == "The hours of Lawn is 5. The pounds of Lawn is 120.00."
+
+
+def test_rows_of_their_own_paragraphs_have_cells_of_several_lines():
+    text = "Article   Qty   Price\n\nSheet,\n          12    8.40\nsingle\n\nTowel     80    6.75"
+    assert next(with_tables(text)) == "The qty of Sheet, single is 12. The price of Sheet, single is 8.40."
+
+
+def test_dots_lead_from_a_label_to_its_value():
+    assert list(with_tables("Beard trim ........ 11.50")) == ["Beard trim: 11.50"]
+
+
+def test_labels_beside_an_address_are_no_table():
+    text = "Bill to:      No.:   7\nAnn Lee       Date:  3 May\nLong Lane 2   Job:   12\nHull          Foreman: Bob"
+    assert list(with_tables(text)) == [
+        "Bill to:\nAnn Lee\nLong Lane 2\nHull\n\nNo.:   7\nDate:  3 May\nJob:   12\nForeman: Bob"
     ]
 
 

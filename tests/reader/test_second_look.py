@@ -93,6 +93,33 @@ class TestAnswers:
         assert reader.answer(memory, QUESTION, text=TEXT) == expected
 
 
+class TestContext:
+    def test_is_read_but_does_not_answer(self, reader):
+        plain = sentence("Ann left Bath", start=40)
+        above = plain._replace(context="CV Ann\nWork")
+        (alone,), (look,) = (reader.second_look.read([QUESTION], [[one]]) for one in (plain, above))
+        assert look.present != alone.present
+        assert all(span.start >= 40 and span.text in plain.text for span in look.spans)
+
+    def test_of_several_sentences_is_read_once(self, reader):
+        first, second = (sentence(text, start=at) for text, at in (("Ann left.", 0), ("Bob came.", 10)))
+        above = [one._replace(context="Work") for one in (first, second)]
+        (both,) = reader.second_look.read([QUESTION], [above])
+        (once,) = reader.second_look.read([QUESTION], [[above[0], second]])
+        assert both == once._replace(spans=both.spans)
+
+    def test_the_sentences_beside_the_best_one_are_read_too(self, reader):
+        memory = reader.read(TEXT)
+        found = reader.scored([memory], QUESTION)
+        (read,) = found.found_sentences(found.total, 2, [TEXT], [""])
+        assert 2 < len(read) <= 4
+
+    def test_without_room_is_left_out(self, reader):
+        long = sentence("ann met " * 2_000)._replace(context="Work")
+        (look,) = reader.second_look.read([QUESTION], [[long]])
+        assert look.spans[0].text in long.text
+
+
 class TestOptions:
     @pytest.mark.parametrize("look", [-1, 6, True, 1.0, "3"])
     def test_a_wrong_number_of_sentences_is_refused(self, reader, look):
