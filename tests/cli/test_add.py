@@ -32,6 +32,12 @@ def test_add_in_json(place, attar):
     assert (result["removed"], result["bad"], result["skipped"]) == ([], [], [])
 
 
+def test_a_missing_file_among_others_is_named_and_the_others_are_added(place, attar):
+    code, lines, errors = attar("add", "S", "stories", "none.txt")
+    assert (code, lines[-1]) == (2, "3 added, 1 not added")
+    assert errors == ["attar: none.txt does not exist; check the path"]
+
+
 def test_add_from_stdin(place, attar, listed):
     assert attar("add", "S", "-", "--name", "a\nb", stdin=b"Ann left.")[0] == 0
     assert listed() == ["a\nb"]

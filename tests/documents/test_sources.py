@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import find_files
+from attar.documents.sources import find_files, read_bytes
 from attar.documents.workers import read_sources
 from attar.errors import FormatError
 
@@ -148,3 +148,9 @@ def test_a_small_file_that_grows_to_gigabytes_does_not_fill_the_memory(tmp_path:
     ran = subprocess.run([sys.executable, "-c", BOMB, tmp_path / "a.tar.xz"], capture_output=True, text=True)
     assert ran.stderr == ""
     assert "a header of 2,147,483,648 bytes" in ran.stdout
+
+
+def test_json_lines_without_texts_are_the_rows_of_a_table() -> None:
+    rows = b'{"firm": "Lee", "until": 2027}\n{"firm": "Ray", "until": 2029}\n'
+    (document,) = read_bytes("a.jsonl", rows)
+    assert document.text == "The until of Lee is 2027.\n\nThe until of Ray is 2029."
