@@ -1,6 +1,5 @@
 """Scores into answers: the likeliest phrases of one document or of several, what a second look found, probabilities."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from attar.reader.confidence import (
     is_other_kind,
     wanted_kind,
 )
-from attar.reader.questions import BestSentence, Query, ScoredMemory
+from attar.reader.questions import Query, ScoredMemory
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import ABSENT, Answer
 from attar.text.headings import headings_above
@@ -33,7 +32,6 @@ _FARTHEST = 12.0
 # How much the memory's share counts in the choice between sentences: chosen on 2,251 questions of SQuAD 1.1, exact
 # match .765 without, .767 with .15, .771 with .5.
 _SHARE = 0.5
-_TOLD = re.compile(r"[.!?…][\"'”’)\]]*\Z")
 # How likely a phrase is that was not read again, compared with its share.
 _UNREAD = 0.3
 
@@ -183,12 +181,7 @@ def _found_sentences(
 ) -> list[FoundSentence]:
     """The best sentences of a document; `total` is the logarithm of the sum over all phrases and "no answer"."""
     index, found = document.index, []
-    best = document.best_sentences(count)
-    if count > 1 and best:
-        # "Nobody whistles on stage." The next sentence says why.
-        near = [one for one in document.neighbours(best[0]) if _are_told(text, *sorted((best[0], one)))]
-        best += [one for one in near if one.start not in {other.start for other in best}]
-    for sentence in best:
+    for sentence in document.best_sentences(count):
         start = end = sentence.start
         share = -_FARTHEST
         if sentence.phrase is not None:
@@ -199,12 +192,6 @@ def _found_sentences(
         context = "\n".join(headings_above(text, sentence.start, name))
         found.append(FoundSentence(sentence.start, words, sentence.score, share, start, end, context=context))
     return found
-
-
-def _are_told(text: str, before: BestSentence, after: BestSentence) -> bool:
-    """Whether two sentences follow each other in one paragraph; lines of a form do not."""
-    ends = [_TOLD.search(text, sentence.start, sentence.end) for sentence in (before, after)]
-    return None not in ends and "\n\n" not in text[before.end : after.start]
 
 
 def total_of(null: float, log_sums: Sequence[float]) -> float:

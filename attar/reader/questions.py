@@ -83,24 +83,14 @@ class ScoredMemory:
         np.maximum.at(highest, index.sentences, scores)
         known = np.flatnonzero(index.known_sentences)
         order = known[np.argsort(-(overlap + highest)[known], kind="stable")][:count]
-        return [self._sentence(at, float(overlap[at] + highest[at])) for at in order.tolist()]
-
-    def neighbours(self, sentence: BestSentence) -> list[BestSentence]:
-        """The sentences before and after one, if they are known; they score less than any other."""
-        starts = self.index.sentence_starts
-        at = int(np.searchsorted(starts, sentence.start))
-        return [
-            self._sentence(near, -np.inf)
-            for near in (at - 1, at + 1)
-            if 0 <= near < len(starts) and self.index.known_sentences[near]
-        ]
-
-    def _sentence(self, at: int, score: float) -> BestSentence:
-        index = self.index
-        phrases = np.flatnonzero(index.sentences == at)
-        phrase = int(phrases[self.scores[phrases].argmax()]) if len(phrases) else None
-        start = int(index.sentence_starts[at])
-        return BestSentence(start, start + int(index.sentence_lengths[at]), score, phrase)
+        best = []
+        for at in order.tolist():
+            phrases = np.flatnonzero(index.sentences == at)
+            phrase = int(phrases[scores[phrases].argmax()]) if len(phrases) else None
+            start = int(index.sentence_starts[at])
+            end = start + int(index.sentence_lengths[at])
+            best.append(BestSentence(start, end, float(overlap[at] + highest[at]), phrase))
+        return best
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,12 +108,6 @@ class TestContext:
         (once,) = reader.second_look.read([QUESTION], [[above[0], second]])
         assert both == once._replace(spans=both.spans)
 
-    def test_the_sentences_beside_the_best_one_are_read_too(self, reader):
-        memory = reader.read(TEXT)
-        found = reader.scored([memory], QUESTION)
-        (read,) = found.found_sentences(found.total, 2, [TEXT], [""])
-        assert 2 < len(read) <= 4
-
     def test_without_room_is_left_out(self, reader):
         long = sentence("ann met " * 2_000)._replace(context="Work")
         (look,) = reader.second_look.read([QUESTION], [[long]])
