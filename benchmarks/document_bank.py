@@ -70,7 +70,7 @@ def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds
     """The seconds of a batch's encoding and lookup, with their transfers."""
     from attar.store.records import key_of
 
-    places = [bank._documents[key_of(name)].place for name in names]
+    places = [bank.documents[key_of(name)].place for name in names]
 
     def run() -> None:
         bank._on_device.look_up(questions, places)

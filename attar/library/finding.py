@@ -42,6 +42,7 @@ _MOST_UNKNOWN = 4
 _NUMBER = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{4,12})(?![\w]|,\d)")
 # In short words, most neighbours are other words: "form", "from", "farm".
 _WORD = re.compile(r"[^\W\d_]{5,24}")
+_LETTERS = re.compile(r"[^\W\d_]+")
 # Words of a text that are looked at: a query has few.
 _MOST_WORDS = 24
 
@@ -208,11 +209,23 @@ def _has_word(text: str | None, word: str) -> bool:
     """
     if text is None:
         return True
-    if not text.isascii():
-        text = "".join(
-            sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign)
-        )
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+    pattern = rf"(?<!\w){re.escape(word)}(?!\w)"
+    return re.search(pattern, _without_accents(text), re.IGNORECASE) is not None
+
+
+def _without_accents(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
+
+
+def letter_words(text: str) -> set[str]:
+    """All that `_has_word` may find in a text, but for numbers: in lower case, without accents.
+
+    >>> sorted(letter_words("Priya Ramán, Priya's 2nd aunt"))
+    ['aunt', 'nd', 'priya', 'raman', 's']
+    """
+    return set(_LETTERS.findall(_without_accents(text).lower()))
 
 
 def joined(shards: Iterable[Sequence[dict[str, Value]]]) -> list[dict[str, Value]]:

@@ -44,8 +44,8 @@ class PhraseBank:
     """The phrase vectors in int8 and the words of sentences of many memories, on a device."""
 
     def __init__(self, size: int, device: torch.device) -> None:
-        self._phrases = _Rows(device, numbers=((size,), torch.int8), scales=((), torch.float32))
-        self._words = _Rows(device, ids=((), torch.int32), sentences=((), torch.int32))
+        self._phrases = DeviceRows(device, numbers=((size,), torch.int8), scales=((), torch.float32))
+        self._words = DeviceRows(device, ids=((), torch.int32), sentences=((), torch.int32))
 
     @property
     def nbytes(self) -> int:
@@ -119,7 +119,7 @@ class PhraseBank:
         return torch.cat((products, alone), 1), most.phrase_count
 
 
-class _Rows:
+class DeviceRows:
     """Columns of rows on a device, which grow."""
 
     def __init__(self, device: torch.device, **columns: tuple[tuple[int, ...], torch.dtype]) -> None:
@@ -195,7 +195,7 @@ class DeviceQuestions:
     """`FastQuestions` on a device, in float32."""
 
     def __init__(self, parts: ReaderParts, device: torch.device) -> None:
-        self._network = copy.deepcopy(parts.network()).to(device)
+        self.network = copy.deepcopy(parts.network()).to(device)
         self._quick = parts.quick()
         if self._quick is not None:
             self._quick.to(device)
@@ -205,7 +205,7 @@ class DeviceQuestions:
     def encode(self, pieces: Sequence[NDArray[Any]]) -> EncodedOnDevice:
         """Encode questions, given as word pieces with [CLS] and [SEP]."""
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(pieces))
-        encoded = self._network.encode_questions(ids, mask, self._quick)
+        encoded = self.network.encode_questions(ids, mask, self._quick)
         return EncodedOnDevice(ids, encoded.queries, encoded.nulls, encoded.weights)
 
 
