@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
 from attar.library.asking import ask_all
-from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestions, Ragged
+from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestions
 from attar.library.documents import AskedByName, OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
+from attar.reader.questions import Ragged
 from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
 from attar.search.index import SearchIndex
@@ -312,12 +315,15 @@ class _OnDevice:
 
     def look_up(self, questions: Sequence[str], places: "Sequence[BankPlace]") -> KnownQuestions:
         """What is known of questions once they are encoded and looked up in their documents."""
-        plain = [without_preface(question) for question in questions]
-        pieces = self._tokens.pieces(plain)
-        encoded = self.questions.encode(pieces)
+        # One that several documents are asked is encoded once.
+        distinct = {question: at for at, question in enumerate(dict.fromkeys(questions))}
+        pieces = self._tokens.pieces([without_preface(question) for question in distinct])
+        order = np.array([distinct[question] for question in questions])
+        encoded, of_pieces = self.questions.encode(pieces), Ragged.of(pieces)
+        if len(distinct) < len(questions):
+            encoded, of_pieces = encoded.at(order), of_pieces.at(order)
         found = self.bank.look_up(places, encoded, self._table)
-        of_pieces, products, overlaps = map(Ragged.of, (pieces, *zip(*found, strict=True)))
-        return KnownQuestions(list(questions), of_pieces, *encoded.arrays(), products, overlaps)
+        return KnownQuestions(list(questions), of_pieces, *encoded.arrays(), *found)
 
 
 def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:

@@ -1,8 +1,7 @@
 """Answers made of what a device found: in this process, or in others, which need no torch."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
@@ -10,14 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import AttarError
 from attar.library.documents import OpenDocument, shown_answers
 from attar.library.library import Library
 from attar.memory.memory import Floats
 from attar.reader.fast_spans import Pieces, Spans
-from attar.reader.questions import KnownQuery
+from attar.reader.questions import KnownQuery, Ragged
 from attar.reader.reader import Reader
 from attar.reader.second_look import SecondLook, SpanReader
 from attar.results import Answer
@@ -35,26 +33,6 @@ _LEAST = 8
 _PIECES = 2**15
 # Bytes of decoded documents that each other process keeps.
 _CACHE = 2**30
-
-
-@dataclass(frozen=True, eq=False)
-class Ragged:
-    """Arrays of different lengths one after another, which are sent to another process as one."""
-
-    joined: NDArray[Any]
-    bounds: NDArray[np.int64]  # where each begins, and the last ends
-
-    @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]]) -> "Ragged":
-        return cls(np.concatenate(arrays), np.cumsum([0, *map(len, arrays)]))
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self.joined[first:last] for first, last in pairwise(self.bounds.tolist()))
-
-    def part(self, first: int, last: int) -> "Ragged":
-        """Some of them."""
-        bounds = self.bounds[first : last + 1]
-        return Ragged(self.joined[bounds[0] : bounds[-1]], bounds - bounds[0])
 
 
 class KnownQuestions(NamedTuple):

@@ -139,7 +139,8 @@ class DeviceIndex:
         by_words = self._words([Terms.of(query.corpus) for query in asked])[:, self._live].float()
         by_signatures = by_words.new_zeros(by_words.shape)
         if not self._by_words:
-            queries = self._queries.signatures([self.index.query(query.text).windows for query in asked])
+            texts = self.index.queries([query.text for query in asked])
+            queries = self._queries.signatures([text.windows for text in texts])
             self._compare_signatures(queries, by_signatures)
         return Compared(by_words, by_signatures, self._live, self._table)
 

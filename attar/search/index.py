@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.reader.windows import WindowedText
+from attar.reader.windows import PARAGRAPH, WindowedText
 from attar.search import scan
 from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Standards
@@ -42,10 +42,13 @@ _SPARE = 8
 class Query:
     """A query as both scores need it: the triangle `[numbers]` for signatures, and word pieces for BM25."""
 
-    def __init__(self, signer: Signer, text: str) -> None:
+    def __init__(self, signer: Signer, text: str, ids: NDArray[np.int64]) -> None:
+        """A query in word pieces; up to `PARAGRAPH` of them are always one window."""
         self._signer, self._text = signer, text
-        self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
-        self.pieces = np.unique(np.concatenate([np.zeros(0, np.int64), *self.windows])).astype(np.uint16)
+        self.windows = [ids] if len(ids) else []
+        if len(ids) > PARAGRAPH:
+            self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
+        self.pieces = np.unique(ids).astype(np.uint16)
 
     @cached_property
     def signature(self) -> Floats:
@@ -87,7 +90,7 @@ class SearchIndex:
         self._version = 0
         self._missing: list[str] = []
         self._by_words = False
-        self.query = lru_cache(_QUERIES)(partial(Query, signer))
+        self._queries: OrderedDict[str, Query] = OrderedDict()
         self._recent: OrderedDict[str, _Compared] = OrderedDict()
 
     def __len__(self) -> int:
@@ -154,11 +157,22 @@ class SearchIndex:
 
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[Corpus]:
         """The frequencies of each text's words, and of other words `also` that stand for some of them."""
-        pieces = [self.query(text).pieces for text in texts]
+        pieces = [query.pieces for query in self.queries(texts)]
         if also is not None:
             pieces = [np.union1d(own, self._pieces_of(more)) for own, more in zip(pieces, also, strict=True)]
         with self._lock:
             return [self._table.words.corpus(of_text) for of_text in pieces]
+
+    def queries(self, texts: Sequence[str]) -> list[Query]:
+        """Texts as queries; those of the last ones are kept."""
+        with self._lock:
+            new = list(dict.fromkeys(text for text in texts if text not in self._queries))
+            for text, (ids, _) in zip(new, self.signer.reader.tokenizer.read_sentences(new), strict=True):
+                self._queries[text] = Query(self.signer, text, ids)
+            queries = [self._queries[text] for text in texts]
+            while len(self._queries) > _QUERIES:
+                self._queries.popitem(last=False)
+            return queries
 
     def _pieces_of(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The pieces of words; a comma between digits tells nothing."""
@@ -207,7 +221,10 @@ class SearchIndex:
         """
         new = {query.text: query.corpus for query in asked if not self._is_kept(query)}
         none = np.zeros(triangle_numbers(self.signer.size), np.float32)
-        queries = {text: none if self._by_words else self.query(text).signature for text in new}
+        queries = {
+            text: none if self._by_words else query.signature
+            for text, query in zip(new, self.queries(list(new)), strict=True)
+        }
         rounded = any(scan.is_rounded(corpus.documents) for corpus in new.values())
         together = [text for text, signature in queries.items() if signature.any()]
         signatures: dict[str, Floats] = {}
