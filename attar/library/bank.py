@@ -4,6 +4,7 @@ A device encodes questions, looks them up in their documents, and reads sentence
 found, in this process or in others, which need no torch: it is imported where the device is used.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from attar.library.documents import AskedByName, OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
-from attar.reader.questions import Ragged
+from attar.reader.ragged import Ragged
 from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
 from attar.search.index import SearchIndex
@@ -32,14 +33,17 @@ if TYPE_CHECKING:
     import torch
 
     from attar.reader.fast_bank import BankPlace
-    from attar.search.fast_index import Compared, DeviceIndex, RankedRow
+    from attar.search.fast_index import Compared, DeviceIndex
+    from attar.search.scan import SignatureTable
 
 # Documents that are brought to the device together.
 _TOGETHER = 1_024
 # What is left of a device's memory for questions.
 _ROOM = 2**32
-# More documents than asked for are ranked: some may have changed.
-_SPARE = 8
+# More documents than asked for are ranked: some may have changed meanwhile.
+_SPARE = 2
+# Words of questions that are remembered.
+_KNOWN = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,10 @@ class DocumentBank(AskedByName):
         self._begin()
         with self.lock, library.store.snapshot() as now:
             self._refresh(now)
+        if len(self) > _TOGETHER:
+            # The garbage collector looks at every object now and then: of 100,000 documents, for a third of a second.
+            gc.collect()
+            gc.freeze()
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -165,6 +173,7 @@ class DocumentBank(AskedByName):
         # Once all documents are asked: the index on the device, and in how many of them each word is.
         self._search: DeviceIndex | None = None
         self._words: Counter[str] | None = None
+        self._known: tuple[int, dict[str, bool]] = -1, {}
         self._written, self._change = 0, -1
 
     def _refresh(self, now: Snapshot) -> None:
@@ -217,6 +226,13 @@ class DocumentBank(AskedByName):
                     self._words.update(_words_of(banked.document))
             return self._words
 
+    def known_words(self, change: int) -> dict[str, bool]:
+        """Which words documents have, as far as questions asked, as of a change of the library."""
+        with self.lock:
+            if self._known[0] != change or len(self._known[1]) > _KNOWN:
+                self._known = change, {}
+            return self._known[1]
+
     def search_index(self, index: SearchIndex) -> "DeviceIndex":
         """An index on the device, as it is now."""
         from attar.search.fast_index import DeviceIndex
@@ -256,19 +272,31 @@ class BankShard(OpenedShard):
         assert compared is not None  # made by `moments`
         subset = self._subsets.keys(self._now, within) if within else None
         with self._bank.lock:
-            ranked = compared.best(standards, count + _SPARE, subset)
-            return [best_of([self._ranked(of_question)], count) for of_question in ranked]
+            scores, rows = compared.best(standards, count + _SPARE, subset)
+            ranked = [
+                [self._ranked(compared.table, row, score) for row, score in zip(*found, strict=True)]
+                for found in zip(rows, scores, strict=True)
+            ]
+        return [best_of([filter(None, of_question)], count) for of_question in ranked]
 
-    def _ranked(self, rows: "Sequence[RankedRow]") -> list[RankedDocument]:
-        """Rows as documents; those that have changed since are left out."""
-        found = []
-        for row in rows:
-            banked = self._bank.documents.get(row.key)
-            # A damaged document has an entry, and its rank.
-            entry = self._now.signatures.entry(row.key) if banked is None else banked.document.entry
-            if entry is not None and entry.changed == row.changed:
-                found.append(RankedDocument(row.score, row.key, entry.name, entry.digest, entry.tokens))
-        return found
+    def _ranked(self, table: "SignatureTable", row: int, score: float) -> RankedDocument | None:
+        """A row as a document; None if it has changed since."""
+        key = table.keys[row]
+        banked = self._bank.documents.get(key)
+        # A damaged document has an entry, and its rank.
+        entry = self._now.signatures.entry(key) if banked is None else banked.document.entry
+        if entry is None or entry.changed != table.changed(row):
+            return None
+        return RankedDocument(score, key, entry.name, entry.digest, entry.tokens)
+
+    def _known_words(self, words: Sequence[str], *, if_many: bool = True) -> set[str]:
+        """Kept until the library changes, but for other spellings."""
+        if not if_many:
+            return super()._known_words(words, if_many=False)
+        known = self._bank.known_words(self._now.signatures.change)
+        found = super()._known_words([word for word in words if word not in known])
+        known.update((word, word in found) for word in words if word not in known)
+        return {word for word in words if known[word]}
 
     def answers(
         self, questions: Sequence[str], names: Sequence[Sequence[str]], top: int | None, look: int | None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -15,7 +15,8 @@ from attar.library.documents import OpenDocument, shown_answers
 from attar.library.library import Library
 from attar.memory.memory import Floats
 from attar.reader.fast_spans import Pieces, Spans
-from attar.reader.questions import KnownQuery, Ragged
+from attar.reader.questions import KnownQuery
+from attar.reader.ragged import JoinedPieces, JoinedSpans, Ragged
 from attar.reader.reader import Reader
 from attar.reader.second_look import SecondLook, SpanReader
 from attar.results import Answer
@@ -60,6 +61,13 @@ class KnownQuestions(NamedTuple):
             self.products.part(first, last),
             self.overlaps.part(first, last),
         )
+
+
+@runtime_checkable
+class JoinedSpanReader(Protocol):
+    """Spans on a device (`attar.reader.fast_bank.DeviceSpans`)."""
+
+    def read_joined(self, inputs: JoinedPieces) -> JoinedSpans: ...
 
 
 class Answerer:
@@ -152,9 +160,9 @@ class AnswerPool:
                     worker.send((questions.part(first, last), versions[first:last], top, look))
                     continue
                 replies = receive(list(waiting))
-                _look_again(answerer.spans, {one: reply for one, reply in replies if isinstance(reply, list)})
+                _look_again(answerer.spans, [each for each in replies if isinstance(each[1], JoinedPieces)])
                 for worker, reply in replies:
-                    if not isinstance(reply, list):
+                    if not isinstance(reply, JoinedPieces):
                         first, last = waiting.pop(worker)
                         self._idle.put(worker)
                         # None: a document has changed since.
@@ -182,12 +190,17 @@ class AnswerPool:
         return worker
 
 
-def _look_again(spans: SpanReader, inputs: dict[Worker, list[Pieces]]) -> None:
-    """Read the sentences that processes ask for, and send each its own."""
-    if inputs:
-        found = iter(spans.read([pieces for asked in inputs.values() for pieces in asked]))
-        for worker, asked in inputs.items():
-            worker.send([next(found) for _ in asked])
+def _look_again(spans: SpanReader, inputs: list[tuple[Worker, JoinedPieces]]) -> None:
+    """Read the sentences that processes ask for together, and send each its own."""
+    if not inputs:
+        return
+    assert isinstance(spans, JoinedSpanReader)  # on a device
+    found = spans.read_joined(JoinedPieces.chained([pieces for _, pieces in inputs]))
+    first = 0
+    for worker, pieces in inputs:
+        last = first + len(pieces.texts)
+        worker.send(found.part(first, last))
+        first = last
 
 
 class _SpansThere:
@@ -197,9 +210,9 @@ class _SpansThere:
         self._connection, self.longest = connection, longest
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
-        self._connection.send(list(inputs))
-        spans: list[Spans] = self._connection.recv()
-        return spans
+        self._connection.send(JoinedPieces.of(inputs))
+        found: JoinedSpans = self._connection.recv()
+        return found.spans()
 
 
 def answer_questions(connection: Connection, path: str, folder: str | None) -> None:

@@ -105,12 +105,12 @@ def find_candidates(
         raise nothing_in(within)
     corpora = each_shard(lambda shard: shard.corpora(texts))
     also = _other_spellings(each_shard, texts, corpora)
+    asked = _queries(texts, corpora)
     if any(also):
-        corpora = each_shard(lambda shard: shard.corpora(texts, also))
-    asked = [
-        CorpusQuery(text, _whole_corpus(shards))
-        for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
-    ]
+        others = [(text, words) for text, words in zip(texts, also, strict=True) if words]
+        respelled, words = map(list, zip(*others, strict=True))
+        changed = iter(_queries(respelled, each_shard(lambda shard: shard.corpora(respelled, words))))
+        asked = [next(changed) if words else query for query, words in zip(asked, also, strict=True)]
     moments = each_shard(lambda shard: shard.moments(asked))
     standards = [reduce(add, shards) for shards in zip(*moments, strict=True)]
     rounded = [at for at, standard in enumerate(standards) if standard.rounded]
@@ -137,6 +137,12 @@ def _other_spellings(
     return [
         sorted({near for word in of_text for shard in found for near in shard[word]}) for of_text in unknown
     ]
+
+
+def _queries(texts: Sequence[str], corpora: "Sequence[Sequence[ShardCorpus]]") -> list[CorpusQuery]:
+    """Texts with the frequencies of their words in all shards."""
+    pairs = zip(texts, zip(*corpora, strict=True), strict=True)
+    return [CorpusQuery(text, _whole_corpus(shards)) for text, shards in pairs]
 
 
 def _whole_corpus(shards: "Sequence[ShardCorpus]") -> Corpus:

@@ -313,7 +313,8 @@ class OpenedShard:
         A text says so; if it is not kept, one sentence has all pieces of the word. `if_many`: whether a document has it
         if so many documents hold the pieces that not all are looked at.
         """
-        pieces = [np.unique(ids) for ids, _ in self._reader.tokenizer.read_sentences(words)]
+        read = (ids for ids, _ in self._reader.tokenizer.read_sentences(words))
+        pieces = [ids if len(ids) == 1 else np.unique(ids) for ids in read]
         holding = self._index.holding(pieces, _LOOKED_AT + 1)
         found = set()
         for word, ids, keys in zip(words, pieces, holding, strict=True):

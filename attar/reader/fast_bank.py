@@ -21,13 +21,13 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer, without_initialization
 from attar.reader.fast_spans import Pieces, Spans
 from attar.reader.parts import SCALE, ReaderParts, to_floats
-from attar.reader.questions import Ragged, padded
+from attar.reader.questions import padded
+from attar.reader.ragged import JoinedPieces, JoinedSpans, Ragged
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28
 # Pieces, padded, that a second look reads together.
 _PIECES = 2**17
-_NO_SPANS = Spans(np.empty(0, np.float32), np.empty(0, np.float32), 0.0)
 
 
 class BankPlace(NamedTuple):
@@ -242,33 +242,36 @@ class DeviceSpans:
         dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
         return network.eval().to(self._device, dtype)
 
-    @torch.inference_mode()
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
-        lengths = np.array([len(pieces.question) + len(pieces.text) + 1 for pieces in inputs])
-        order, spans = np.argsort(lengths, kind="stable"), [_NO_SPANS] * len(inputs)
-        while len(order):
-            # The longest first: it says how many of about its length are read together.
-            count = max(1, _PIECES // int(lengths[order[-1]]))
-            together, order = order[-count:], order[:-count]
-            for at, found in zip(together, self._read([inputs[at] for at in together]), strict=True):
-                spans[at] = found
-        return spans
+        return self.read_joined(JoinedPieces.of(inputs)).spans()
 
-    def _read(self, inputs: Sequence[Pieces]) -> list[Spans]:
-        asked = np.array([len(pieces.question) for pieces in inputs])
-        ends = asked + [len(pieces.text) for pieces in inputs]
+    @torch.inference_mode()
+    def read_joined(self, inputs: JoinedPieces) -> JoinedSpans:
+        """`read` of inputs that came from another process."""
+        lengths = np.diff(inputs.questions.bounds) + np.diff(inputs.texts.bounds) + 1
+        order, made = np.argsort(lengths, kind="stable"), []
+        left = order
+        while len(left):
+            # The longest first: it says how many of about its length are read together.
+            count = max(1, _PIECES // int(lengths[left[-1]]))
+            together, left = left[-count:], left[:-count]
+            made.append(self._read(inputs.at(together)))
+        found = JoinedSpans.chained(made[::-1])
+        return found.at(np.argsort(order))
+
+    def _read(self, inputs: JoinedPieces) -> JoinedSpans:
+        asked, sizes = np.diff(inputs.questions.bounds), np.diff(inputs.texts.bounds)
+        ends = asked + sizes
         at = np.arange(int(ends.max()) + 1)
-        ids = np.zeros((len(inputs), len(at)), np.int64)
-        for row, (question, text) in enumerate(inputs):
-            ids[row, : ends[row] + 1] = np.concatenate((question, text, [self._parts.tokenizer.sep]))
-        masks = at <= ends[:, None], at < asked[:, None], (at >= asked[:, None]) & (at < ends[:, None])
-        pieces, mask, of_question, inside = (
-            torch.from_numpy(part).to(self._device) for part in (ids, *masks)
-        )
-        scores, present = self._network(pieces, mask, of_question.long(), inside)
-        found = torch.cat((scores.flatten(1), present[:, None]), 1).cpu().numpy()
-        return [
-            Spans(row[first:last], row[len(at) + first : len(at) + last], float(row[-1]))
-            for row, first, last in zip(found, asked.tolist(), ends.tolist(), strict=True)
-        ]
+        of_question, inside = at < asked[:, None], (at >= asked[:, None]) & (at < ends[:, None])
+        ids = np.zeros(inside.shape, np.int64)
+        ids[of_question], ids[inside] = inputs.questions.joined, inputs.texts.joined
+        ids[np.arange(len(ends)), ends] = self._parts.tokenizer.sep
+        given = (ids, at <= ends[:, None], of_question.astype(np.int64), inside)
+        pieces, mask, kinds, inner = (torch.from_numpy(part).to(self._device) for part in given)
+        scores, present = self._network(pieces, mask, kinds, inner)
+        found = torch.cat((scores[:, 0][inner], scores[:, 1][inner], present)).float().cpu().numpy()
+        total = len(inputs.texts.joined)
+        starts, stops = (Ragged.sized(part, sizes) for part in (found[:total], found[total : 2 * total]))
+        return JoinedSpans(starts, stops, found[2 * total :])

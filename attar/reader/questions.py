@@ -1,10 +1,9 @@
 """Questions into queries, with numpy alone; a query gives every phrase of a memory a score."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -192,41 +191,6 @@ class KnownQuery(Query):
     def overlap(self, index: PhraseIndex) -> Overlap:
         """As `Query.overlap`, of the document that it was looked up in."""
         return Overlap(self.alone, self.exact_matches(index))
-
-
-@dataclass(frozen=True, eq=False)
-class Ragged:
-    """Arrays of different lengths one after another, which are sent to another process as one.
-
-    >>> ragged = Ragged.of([np.array([1, 2]), np.array([3])])
-    >>> [part.tolist() for part in ragged.at(np.array([1, 0]))]
-    [[3], [1, 2]]
-    """
-
-    joined: NDArray[Any]
-    bounds: NDArray[np.int64]  # where each begins, and the last ends
-
-    @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]]) -> "Ragged":
-        return cls.sized(np.concatenate(arrays), np.array([len(array) for array in arrays]))
-
-    @classmethod
-    def sized(cls, joined: NDArray[Any], sizes: NDArray[np.int64]) -> "Ragged":
-        return cls(joined, np.concatenate(([0], np.cumsum(sizes))))
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self.joined[first:last] for first, last in pairwise(self.bounds.tolist()))
-
-    def part(self, first: int, last: int) -> "Ragged":
-        """Some of them."""
-        bounds = self.bounds[first : last + 1]
-        return Ragged(self.joined[bounds[0] : bounds[-1]], bounds - bounds[0])
-
-    def at(self, order: NDArray[np.intp]) -> "Ragged":
-        """Them in another order."""
-        sizes = np.diff(self.bounds)[order]
-        moved = np.repeat(self.bounds[order] - np.cumsum(sizes) + sizes, sizes)
-        return Ragged.sized(self.joined[np.arange(len(moved)) + moved], sizes)
 
 
 def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -43,14 +43,6 @@ class _Posted(NamedTuple):
         return cls(torch.from_numpy(rows).to(device), torch.from_numpy(counts).to(device), bounds)
 
 
-class RankedRow(NamedTuple):
-    """A document's score, its key, and the time of change of the version that was compared."""
-
-    score: float
-    key: bytes
-    changed: int
-
-
 class Compared(NamedTuple):
     """The scores of questions by words and by signatures `[Q, N]`, and which row of the table each of N is."""
 
@@ -68,8 +60,8 @@ class Compared(NamedTuple):
     @torch.inference_mode()
     def best(
         self, standards: Sequence[Standards], count: int, within: Collection[bytes] | None
-    ) -> list[list[RankedRow]]:
-        """The documents with the highest mixed scores; `within` has the keys of the only ones that count."""
+    ) -> tuple[list[list[float]], list[list[int]]]:
+        """The highest mixed scores, and their rows; `within` has the keys of the only ones that count."""
         keys, device = self.table.keys, self.words.device
         mixed = torch.zeros_like(self.words)
         for weight, scores, moments in (
@@ -83,10 +75,7 @@ class Compared(NamedTuple):
             wanted = torch.tensor([keys[row] in within for row in rows.tolist()], device=device)
             mixed, rows = mixed[:, wanted], rows[wanted]
         highest, places = mixed.topk(min(count, mixed.shape[1]))
-        return [
-            [RankedRow(score, keys[row], self.table.changed(row)) for score, row in zip(*found, strict=True)]
-            for found in zip(highest.tolist(), rows[places].tolist(), strict=True)
-        ]
+        return highest.tolist(), rows[places].tolist()
 
 
 class DeviceIndex:

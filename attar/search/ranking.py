@@ -5,7 +5,7 @@ depend on the order of documents, nor on how these are split.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -164,7 +164,7 @@ class RankedDocument(NamedTuple):
     tokens: int = 0
 
 
-def best_of(shards: Sequence[Sequence[RankedDocument]], count: int) -> list[RankedDocument]:
+def best_of(shards: Sequence[Iterable[RankedDocument]], count: int) -> list[RankedDocument]:
     """The best documents of all shards, best first; of those with the same score, the first by key."""
     documents = (document for shard in shards for document in shard)
     return sorted(documents, key=lambda document: (-document.score, document.key))[:count]
