@@ -12,6 +12,7 @@ from attar.library.library import Library
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.reader import Reader
 from attar.results import Subset
+from attar.server.batching import AskJob, answer_together
 from benchmarks.stories import tell_stories
 from benchmarks.tiny_reader import tiny_parts
 from tests.library.conftest import damage
@@ -192,6 +193,17 @@ class TestAskingAll:
         bank = stories.open_bank("cpu")
         same(stories.ask_all("Who met Bob?"), expected, 1e-3)
         assert bank._search is not None
+
+    def test_a_server_asks_one_document_and_all_in_one_batch(self, stories):
+        stories.open_bank("cpu")
+        jobs = [
+            AskJob(["1"], ["Who met Bob?"], 2, None, [1]),
+            AskJob(["", ""], ["Who met Bob?", "Who left?"], 1, None, [1, 1], to_all=True),
+        ]
+        (one,), of_all = answer_together(stories, jobs)
+        same(one.answers, stories.ask("1", "Who met Bob?", top=2))
+        expected = stories.ask_all_many(["Who met Bob?", "Who left?"], top=1)
+        assert [asked.answers for asked in of_all] == expected
 
     def test_a_library_goes_on_without_room_for_search(self, stories):
         expected = stories.ask_all("Who met Bob?")
