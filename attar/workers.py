@@ -66,7 +66,8 @@ class Worker:
 def receive(workers: Sequence[Worker], timeout: float | None = None) -> list[tuple[Worker, Any]]:
     """Wait for replies of some workers, at most `timeout` seconds, and take all that have come."""
     by_connection = {worker._connection: worker for worker in workers}
-    ready = [by_connection[connection] for connection in wait(list(by_connection), timeout)]  # type: ignore[index]
+    with _noticing_ends():
+        ready = [by_connection[connection] for connection in wait(list(by_connection), timeout)]  # type: ignore[index]
     return [(worker, worker.receive()) for worker in ready]
 
 

@@ -1,11 +1,14 @@
 """`python -m benchmarks.document_bank`: questions to the documents of a library that lie on a device, per second.
 
 Each question is about a document of its own. The device's part (encoding, products, overlap) is measured by itself as
-well: the rest makes answers of it, in Python.
+well: the rest makes answers of it, in Python. With `--ask-all`, all documents are asked the questions of a file in
+SQuAD's JSON, whose paragraphs are documents, too; no question is asked twice.
 """
 
+import random
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +16,21 @@ from typing import Annotated
 import torch
 import typer
 
-from attar.library.bank import DocumentBank
+from attar.library.bank import BankShard, DocumentBank
 from attar.library.library import Library
 from attar.paper.timing import aligned_table, this_machine
 from attar.reader.reader import Reader
+from attar.search.ranking import CorpusQuery
+from attar.search.signatures import DEFAULT_SIZE, signature_bytes, triangle_numbers
+from attar.text.sentences import sentence_spans
+from attar.training.data import read_passages
 from attar.workers import count_workers
 from benchmarks.command import ReaderFolder, run_command
 from benchmarks.reading import fastest, texts_of
 from benchmarks.stories import tell_stories
+
+# Batches that each caller asks.
+_EACH = 4
 
 
 def main(
@@ -31,13 +41,24 @@ def main(
     rounds: Annotated[int, typer.Option(help="How often each is measured; the best counts.", min=1)] = 3,
     callers: Annotated[int, typer.Option(help="Batches that are asked at the same time.", min=1)] = 2,
     workers: Annotated[int, typer.Option(help="Processes that make answers; -1: one per core.")] = -1,
+    passage: Annotated[int, typer.Option(help="Cut texts into passages of so many characters.")] = 0,
+    questions_file: Annotated[
+        Path | None, typer.Option("--ask-all", help="Ask all documents these questions.")
+    ] = None,
     reader: ReaderFolder = None,
 ) -> None:
     """Fill a bank, and ask it."""
     print(this_machine())
     stories = list(tell_stories(1, 200))
     texts = [story.text for story in stories] if file is None else texts_of(file)
-    asked = [f"Who met {story.text.split()[0]} that evening by the river?" for story in stories]
+    texts = [part for text in texts for part in passages_of(text, passage)] if passage else texts
+    of_all = [] if questions_file is None else read_passages(questions_file)
+    texts = [*(asked_about.text for asked_about in of_all), *texts]
+    # All differ: one that is asked several times in a batch is encoded once.
+    asked = [
+        f"Who met {stories[at % len(stories)].text.split()[0]} by the river on day {at}?"
+        for at in range(batch)
+    ]
     workers = count_workers() if workers < 0 else workers
     with tempfile.TemporaryDirectory(prefix="attar-bank-") as folder:
         loaded = Reader.load(reader)
@@ -51,8 +72,11 @@ def main(
             what = f"{documents:,} documents on {device}: read in {read:.1f} s, opened in {opened:.1f} s, "
             print(f"{what}{bank.nbytes / documents:,.0f} bytes per document there")
             print(f"{batch:,} questions together, {callers} batches at a time, {workers} processes\n")
+            if of_all:
+                ask_all(bank, library, [q.text for part in of_all for q in part.questions], batch, callers)
+                return
             names = [f"{at * 7919 % documents}" for at in range(batch)]
-            questions = [asked[at % len(asked)] for at in range(batch)]
+            questions = asked
             rows = [
                 [
                     "encoded and looked up, the device's part",
@@ -70,7 +94,7 @@ def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds
     """The seconds of a batch's encoding and lookup, with their transfers."""
     from attar.store.records import key_of
 
-    places = [bank._documents[key_of(name)].place for name in names]
+    places = [bank.documents[key_of(name)].place for name in names]
 
     def run() -> None:
         bank._on_device.look_up(questions, places)
@@ -84,16 +108,79 @@ def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds
 def answered(
     bank: DocumentBank, names: list[str], questions: list[str], look: int, callers: int, rounds: int
 ) -> float:
-    """The seconds in which `callers` ask a batch each."""
+    """The seconds per batch of each of `callers`, who ask several one after another."""
 
     def run() -> None:
         with ThreadPoolExecutor(callers) as pool:
-            asked = [pool.submit(bank.ask_each, names, questions, look=look) for _ in range(callers)]
+            asked = [pool.submit(bank.ask_each, names, questions, look=look) for _ in range(_EACH * callers)]
             for each in asked:
                 each.result()
 
     run()
-    return fastest(run, rounds)
+    return fastest(run, rounds) / _EACH
+
+
+def passages_of(text: str, characters: int) -> Iterator[str]:
+    """Yield whole sentences, about so many characters of them at a time."""
+    start = end = 0
+    for _, end in sentence_spans(text):
+        if end - start >= characters:
+            yield text[start:end].strip()
+            start = end
+    if start < end:
+        yield text[start:end].strip()
+
+
+def ask_all(bank: DocumentBank, library: Library, asked: list[str], batch: int, callers: int) -> None:
+    """Print how many questions to all documents are ranked and answered per second, and how many agree."""
+    random.Random(0).shuffle(asked)
+    # Their words are remembered: a question that came before would be answered faster.
+    asked = list(dict.fromkeys(asked))
+    batches = iter([asked[first : first + batch] for first in range(0, len(asked) - batch + 1, batch)])
+    began = time.perf_counter()
+    bank.ask_all_many(next(batches), look=0)
+    print(f"the first batch, with the signatures: {time.perf_counter() - began:.1f} s")
+    print(f"{bank.nbytes / len(bank):,.0f} bytes per document on the device")
+    chosen = next(batches)
+    ranked = ranking_rate(bank, library, [next(batches) for _ in range(3)])
+    rows = [["ranked, the device's part", f"{ranked:,.0f}"]]
+    looks = (0, 1, 3) if library.reader.parts.config.look else (0,)
+    left = list(batches)
+    each = len(left) // len(looks)
+    for at, look in enumerate(looks):
+        together = left[at * each : (at + 1) * each]
+        began = time.perf_counter()
+        with ThreadPoolExecutor(callers) as pool:
+            list(pool.map(lambda some: bank.ask_all_many(some, look=look), together))  # noqa: B023
+        rows.append([f"answered, look {look}", f"{each * batch / (time.perf_counter() - began):,.0f}"])
+    print(aligned_table(["", "questions/s"], rows))
+    print(f"{each} batches per row, each measured once")
+    numbers = triangle_numbers(DEFAULT_SIZE)
+    print(
+        f"a question: {2e-9 * numbers * len(bank):.2f} billion operations of products, and with {batch} others "
+        f"{signature_bytes(DEFAULT_SIZE) * len(bank) / batch / 1e6:.2f} MB of signatures"
+    )
+    chosen = chosen[:40]
+    ours, theirs = (each.ask_all_many(chosen, look=0) for each in (bank, library))
+    same = sum(
+        (one[0].text, one[0].document) == (other[0].text, other[0].document)
+        for one, other in zip(ours, theirs, strict=True)
+    )
+    print(f"{same} of {len(chosen)} first answers are the library's")
+
+
+def ranking_rate(bank: DocumentBank, library: Library, batches: list[list[str]]) -> float:
+    """The questions per second whose documents are ranked, once their words are known."""
+    rates = []
+    for batch in batches:
+        with library.opened() as opened:
+            shard = BankShard(opened, bank)
+            corpora = shard.corpora(batch)
+            asked = [CorpusQuery(text, each.corpus) for text, each in zip(batch, corpora, strict=True)]
+            began = time.perf_counter()
+            shard.best(asked, shard.moments(asked), 9)
+            rates.append(len(batch) / (time.perf_counter() - began))
+    return max(rates)
 
 
 def agreement(bank: DocumentBank, library: Library, names: list[str], questions: list[str]) -> str:

@@ -4,124 +4,46 @@ A device encodes questions, looks them up in their documents, and reads sentence
 found, in this process or in others, which need no torch: it is imported where the device is used.
 """
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+import gc
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from multiprocessing.connection import Connection
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
-from attar.library.documents import AskedByName, OpenDocument, shown_answers
+from attar.library.asking import ask_all
+from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestions
+from attar.library.documents import AskedByName, OpenDocument
+from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
-from attar.memory.memory import Floats
-from attar.reader.fast_spans import Pieces, Spans
-from attar.reader.questions import KnownQuery
+from attar.library.shard import OpenedShard
+from attar.reader.ragged import Ragged
 from attar.reader.reader import Reader
-from attar.reader.second_look import SecondLook, SpanReader
-from attar.results import Answer, Asked, check_asked, check_top
+from attar.results import Answer, Asked, Subset, check_asked, check_top
+from attar.search.index import SearchIndex
+from attar.search.ranking import CorpusQuery, RankedDocument, Standards, best_of
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
 from attar.text.kinds import without_preface
-from attar.workers import EndedError, Worker, receive
 
 if TYPE_CHECKING:
     import torch
 
     from attar.reader.fast_bank import BankPlace
+    from attar.search.fast_index import Compared, DeviceIndex
+    from attar.search.scan import SignatureTable
 
 # Documents that are brought to the device together.
 _TOGETHER = 1_024
-# Fewer questions than this are answered in this process.
-_WORTH_IT = 64
-_decode = msgspec.msgpack.Decoder(list[list[Answer]]).decode
-# Parts of a batch that each process answers: more than one, so that none waits long for the slowest.
-_PARTS = 2
 # What is left of a device's memory for questions.
-_ROOM = 2**31
-# Pieces that a device reads together in a second look.
-_PIECES = 2**15
-# Bytes of decoded documents that each other process keeps.
-_CACHE = 2**30
-
-
-@dataclass(frozen=True, eq=False)
-class Ragged:
-    """Arrays of different lengths one after another, which are sent to another process as one."""
-
-    joined: NDArray[Any]
-    bounds: NDArray[np.int64]  # where each begins, and the last ends
-
-    @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]]) -> "Ragged":
-        return cls(np.concatenate(arrays), np.cumsum([0, *map(len, arrays)]))
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self.joined[first:last] for first, last in pairwise(self.bounds.tolist()))
-
-    def part(self, first: int, last: int) -> "Ragged":
-        """Some of them."""
-        bounds = self.bounds[first : last + 1]
-        return Ragged(self.joined[bounds[0] : bounds[-1]], bounds - bounds[0])
-
-
-class KnownQuestions(NamedTuple):
-    """Questions: texts, word pieces, vectors `[Q, k]`, scores of "no answer" `[Q]`, and weights of pieces `[Q, l]`.
-
-    Of each also the products with the phrases, and the overlap with the sentences, of its own document.
-    """
-
-    questions: list[str]
-    pieces: Ragged
-    vectors: Floats
-    nulls: Floats
-    weights: Floats
-    products: Ragged
-    overlaps: Ragged
-
-    def part(self, first: int, last: int) -> "KnownQuestions":
-        """Some of them."""
-        return KnownQuestions(
-            self.questions[first:last],
-            self.pieces.part(first, last),
-            self.vectors[first:last],
-            self.nulls[first:last],
-            self.weights[first:last],
-            self.products.part(first, last),
-            self.overlaps.part(first, last),
-        )
-
-
-class _Answerer:
-    """Makes answers with a reader whose second look reads spans elsewhere."""
-
-    def __init__(self, reader: Reader, spans: SpanReader) -> None:
-        self.reader = Reader(reader.parts, folder=reader.folder)
-        if reader.parts.config.look is not None:
-            self.reader.second_look = SecondLook(spans, reader.tokenizer, _PIECES)
-
-    def answer(
-        self, known: KnownQuestions, documents: Sequence[OpenDocument], top: int | None, look: int
-    ) -> list[list[Answer]]:
-        """The answers to each question from its document."""
-        reader, neighbours = self.reader, self.reader.questions.neighbours
-        queries = [KnownQuery.of(reader.questions.query(*of), *found) for *of, found in _rows(known)]
-        scored = [
-            query.scored(query.products, document.memory.phrases, neighbours)
-            for query, document in zip(queries, documents, strict=True)
-        ]
-        texts = [document.text for document in documents]
-        names = [document.name for document in documents]
-        return reader.ranked_answers(queries, scored, top=top, texts=texts, names=names, look=look)
-
-
-def _rows(known: KnownQuestions) -> Any:
-    return zip(*known[:5], zip(known.products, known.overlaps, strict=True), strict=True)
+_ROOM = 2**32
+# More documents than asked for are ranked: some may have changed meanwhile.
+_SPARE = 2
+# Words of questions that are remembered.
+_KNOWN = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,32 +72,29 @@ class DocumentBank(AskedByName):
         if self._device.type == "cuda" and not torch.cuda.is_available():
             raise DeviceError("there is no GPU that PyTorch can use", "ask the library itself")
         self._library = library
-        # They read the library themselves.
-        settings = (
-            str(library.store.path),
-            None if library.reader.folder is None else str(library.reader.folder),
-        )
-        self._workers = [Worker(answer_questions, settings) for _ in range(workers)]
+        self._pool = AnswerPool(library, workers)
         self._most = memory if memory is not None else _free_memory(self._device)
-        # One for what is on the device, one for the processes: they answer while the next questions are looked up.
-        self._lock, self._answering = Lock(), Lock()
+        # Of what is on the device: the processes answer while the next questions are looked up.
+        self.lock = Lock()
         self._begin()
-        with self._lock, library.store.snapshot() as now:
+        with self.lock, library.store.snapshot() as now:
             self._refresh(now)
+        if len(self) > _TOGETHER:
+            # The garbage collector looks at every object now and then: of 100,000 documents, for a third of a second.
+            gc.collect()
+            gc.freeze()
 
     def __len__(self) -> int:
-        return len(self._documents)
+        return len(self.documents)
 
     def close(self) -> None:
         """End the other processes; what is asked afterwards is answered in this one."""
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.stop()
+        self._pool.close()
 
     @property
     def nbytes(self) -> int:
         """The bytes of all documents on the device."""
-        return self._on_device.bank.nbytes
+        return self._on_device.bank.nbytes + (0 if self._search is None else self._search.nbytes)
 
     def similar(self, name: str) -> list[str] | None:
         return self._library.similar(name)
@@ -190,9 +109,9 @@ class DocumentBank(AskedByName):
     ) -> list[Asked | AttarError]:
         check_top(top)
         look = self._library.reader.look_of(look)
-        with self._lock, self._library.store.snapshot() as now:
+        with self.lock, self._library.store.snapshot() as now:
             self._refresh(now)
-            documents, on_device = self._documents, self._on_device
+            documents, on_device = self.documents, self._on_device
             found = [documents.get(key_of(name)) for name in names]
             results: list[Asked | AttarError | None] = [
                 self._fault(now, name, question, document is not None)
@@ -201,65 +120,37 @@ class DocumentBank(AskedByName):
             asked = [at for at, result in enumerate(results) if result is None]
             banked = [document for at in asked if (document := found[at]) is not None]
             if asked:
-                jobs = on_device.look_up([questions[at] for at in asked], [each.place for each in banked])
+                known = on_device.look_up([questions[at] for at in asked], [each.place for each in banked])
         if asked:
-            answers = self._answer(jobs, [each.document for each in banked], top, look)
-            for at, each, ranked in zip(asked, banked, answers, strict=True):
-                answered = shown_answers(questions[at], ranked, each.document)
-                results[at] = Asked(answered, each.document.entry.memory_bytes)
+            opened = [each.document for each in banked]
+            answers = self._pool.answer(self._answerer, known, opened, top, look)
+            for at, asked_document, ranked in zip(asked, opened, answers, strict=True):
+                results[at] = Asked(ranked, asked_document.entry.memory_bytes)
         return [result for result in results if result is not None]
 
-    def _answer(
-        self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
+    def ask_all_many(
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
     ) -> list[list[Answer]]:
-        """The answers from what is known of questions: in other processes, if there are enough questions for these."""
-        if len(documents) >= _WORTH_IT and self._workers:
-            try:
-                return self._answer_in_parts(questions, documents, top, look)
-            except EndedError:
-                self.close()
-        return self._answerer.answer(questions, documents, top, look)
+        """The answers to each question from all documents, as the library gives them.
 
-    def _answer_in_parts(
-        self, questions: KnownQuestions, documents: list[OpenDocument], top: int | None, look: int
-    ) -> list[list[Answer]]:
-        """Every process answers one part after the other; what several look at again, the device reads together."""
-        count = _PARTS * len(self._workers)
-        parts = deque(pairwise(np.linspace(0, len(documents), count + 1).astype(int).tolist()))
-        versions = [(document.name, document.entry.changed) for document in documents]
-        answers: dict[int, list[list[Answer]]] = {}
-        waiting: dict[Worker, tuple[int, int]] = {}
+        The device ranks the documents for many questions at once; the best answer as if they were asked by name.
+        """
+        from attar.search.fast_index import together
 
-        def give_part(worker: Worker) -> None:
-            if parts:
-                first, last = waiting[worker] = parts.popleft()
-                worker.send((questions.part(first, last), versions[first:last], top, look))
-
-        with self._answering:
-            for worker in self._workers:
-                give_part(worker)
-            while waiting:
-                replies = receive(list(waiting))
-                self._look_again({worker: reply for worker, reply in replies if isinstance(reply, list)})
-                for worker, reply in replies:
-                    if not isinstance(reply, list):
-                        first, last = waiting.pop(worker)
-                        give_part(worker)
-                        # None: a document has changed since.
-                        answers[first] = (
-                            _decode(reply)
-                            if reply is not None
-                            else self._answerer.answer(
-                                questions.part(first, last), documents[first:last], top, look
-                            )
-                        )
-        return [ranked for first in sorted(answers) for ranked in answers[first]]
-
-    def _look_again(self, inputs: dict[Worker, list[Pieces]]) -> None:
-        """Read the sentences that processes ask for, and send each its own."""
-        spans = iter(self._on_device.spans.read([pieces for asked in inputs.values() for pieces in asked]))
-        for worker, asked in inputs.items():
-            worker.send([next(spans) for _ in asked])
+        answers: list[list[Answer]] = []
+        count = together(len(self))
+        for first in range(0, len(questions), count):
+            with self._library.opened() as shard:
+                with self.lock, self._library.store.snapshot() as now:
+                    self._refresh(now)
+                each_shard = BankShard(shard, self).alone
+                answers += ask_all(each_shard, questions[first : first + count], top, look, within)
+        return answers
 
     def _fault(self, now: Snapshot, name: str, question: str, is_there: bool) -> AttarError | None:
         """What is wrong with a question, if anything is."""
@@ -277,8 +168,12 @@ class DocumentBank(AskedByName):
         if reader.form != "phrases":
             raise OptionError("a bank has the documents of a reader of phrases", "ask the library itself")
         self._on_device = _OnDevice(reader, self._device)
-        self._answerer = _Answerer(reader, self._on_device.spans)
-        self._documents: dict[bytes, _Banked] = {}
+        self._answerer = Answerer(reader, self._on_device.spans)
+        self.documents: dict[bytes, _Banked] = {}
+        # Once all documents are asked: the index on the device, and in how many of them each word is.
+        self._search: DeviceIndex | None = None
+        self._words: Counter[str] | None = None
+        self._known: tuple[int, dict[str, bool]] = -1, {}
         self._written, self._change = 0, -1
 
     def _refresh(self, now: Snapshot) -> None:
@@ -290,12 +185,14 @@ class DocumentBank(AskedByName):
             return
         changed = now.signatures.changed_since(self._change) if self._change >= 0 else None
         # Removed documents keep their place until there are more of them than others.
-        if changed is None or self._written > 2 * len(self._documents) + _TOGETHER:
+        if changed is None or self._written > 2 * len(self.documents) + _TOGETHER:
             if self._change >= 0:
                 self._begin()
             changed = set(now.signatures.document_keys())
         for key in changed:
-            self._documents.pop(key, None)
+            former = self.documents.pop(key, None)
+            if former is not None and self._words is not None:
+                self._words.subtract(_words_of(former.document))
         keys = sorted(changed)
         for first in range(0, len(keys), _TOGETHER):
             entries = map(now.signatures.entry, keys[first : first + _TOGETHER])
@@ -305,16 +202,130 @@ class DocumentBank(AskedByName):
     def _add(self, documents: Sequence[OpenDocument], total: int) -> None:
         memories = [document.memory for document in documents]
         needed = self.nbytes + sum(map(self._on_device.bank.bytes_of, memories))
-        if needed > self._most:
-            fit = int(self._most / max(needed, 1) * (len(self._documents) + len(documents)))
-            message = (
-                f"the {total:,} documents do not fit into the memory of {self._device}: about {fit:,} do"
-            )
-            raise DeviceError(message, "ask the library itself, or split it")
+        self._check_room(needed, len(self.documents) + len(documents), total)
         if memories:
             for document, place in zip(documents, self._on_device.bank.add(memories), strict=True):
-                self._documents[key_of(document.name)] = _Banked(document, place)
+                self.documents[key_of(document.name)] = _Banked(document, place)
+                if self._words is not None:
+                    self._words.update(_words_of(document))
             self._written += len(memories)
+
+    def _check_room(self, needed: int, documents: int, total: int | None = None) -> None:
+        """Refuse more bytes than there are, needed for some of all documents."""
+        if needed > self._most:
+            fit = int(self._most / needed * documents)
+            which = f"the {total or documents:,} documents do not fit into the memory of {self._device}"
+            raise DeviceError(f"{which}: about {fit:,} do", "ask the library itself, or split it")
+
+    def words(self) -> Counter[str]:
+        """In how many documents each word is; those without a text count as the word ""."""
+        with self.lock:
+            if self._words is None:
+                self._words = Counter()
+                for banked in self.documents.values():
+                    self._words.update(_words_of(banked.document))
+            return self._words
+
+    def known_words(self, change: int) -> dict[str, bool]:
+        """Which words documents have, as far as questions asked, as of a change of the library."""
+        with self.lock:
+            if self._known[0] != change or len(self._known[1]) > _KNOWN:
+                self._known = change, {}
+            return self._known[1]
+
+    def search_index(self, index: SearchIndex) -> "DeviceIndex":
+        """An index on the device, as it is now."""
+        from attar.search.fast_index import DeviceIndex
+
+        if self._search is None or self._search.index is not index:
+            self._search = None
+            with index.rows() as rows:
+                self._check_room(self.nbytes + DeviceIndex.bytes_of(rows.table), len(rows.table))
+            encoder = self._on_device.questions.network.encoder
+            self._search = DeviceIndex(index, encoder, self._device)
+        self._search.refresh()
+        return self._search
+
+
+class BankShard(OpenedShard):
+    """The only shard of a library whose documents are on a device."""
+
+    def __init__(self, shard: OpenedShard, bank: DocumentBank) -> None:
+        vars(self).update(vars(shard))
+        self._bank = bank
+        self._compared: Compared | None = None
+
+    def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
+        """All signatures are compared exactly: `nearest` is not asked for."""
+        with self._bank.lock:
+            self._compared = self._bank.search_index(self._index).compare(asked)
+            return self._compared.standards()
+
+    def best(
+        self,
+        asked: Sequence[CorpusQuery],
+        standards: Sequence[Standards],
+        count: int,
+        within: Subset | None = None,
+    ) -> list[list[RankedDocument]]:
+        compared = self._compared
+        assert compared is not None  # made by `moments`
+        subset = self._subsets.keys(self._now, within) if within else None
+        with self._bank.lock:
+            scores, rows = compared.best(standards, count + _SPARE, subset)
+            ranked = [
+                [self._ranked(compared.table, row, score) for row, score in zip(*found, strict=True)]
+                for found in zip(rows, scores, strict=True)
+            ]
+        return [best_of([filter(None, of_question)], count) for of_question in ranked]
+
+    def _ranked(self, table: "SignatureTable", row: int, score: float) -> RankedDocument | None:
+        """A row as a document; None if it has changed since."""
+        key = table.keys[row]
+        banked = self._bank.documents.get(key)
+        # A damaged document has an entry, and its rank.
+        entry = self._now.signatures.entry(key) if banked is None else banked.document.entry
+        if entry is None or entry.changed != table.changed(row):
+            return None
+        return RankedDocument(score, key, entry.name, entry.digest, entry.tokens)
+
+    def _known_words(self, words: Sequence[str], *, if_many: bool = True) -> set[str]:
+        """Kept until the library changes, but for other spellings."""
+        if not if_many:
+            return super()._known_words(words, if_many=False)
+        known = self._bank.known_words(self._now.signatures.change)
+        found = super()._known_words([word for word in words if word not in known])
+        known.update((word, word in found) for word in words if word not in known)
+        return {word for word in words if known[word]}
+
+    def answers(
+        self, questions: Sequence[str], names: Sequence[Sequence[str]], top: int | None, look: int | None
+    ) -> list[dict[str, list[Answer]]]:
+        pairs = [(at, name) for at, of_question in enumerate(names) for name in of_question]
+        asked = self._bank.ask_each(
+            [name for _, name in pairs], [questions[at] for at, _ in pairs], top=top, look=look
+        )
+        answers: list[dict[str, list[Answer]]] = [{} for _ in questions]
+        for (at, name), result in zip(pairs, asked, strict=True):
+            if isinstance(result, Asked):  # others are damaged, or gone
+                answers[at][name] = result.answers
+        return answers
+
+    def _spellings(self, word: str) -> set[str]:
+        """Those that are a word of a text, or a word piece: of others no document has any."""
+        words, pieces = self._bank.words(), self._reader.tokenizer.whole_words
+        near = super()._spellings(word)
+        if is_number(word) or words[""]:
+            return near
+        return {spelling for spelling in near if words[spelling] or spelling in pieces}
+
+    def _open(self, name: str) -> OpenDocument | None:
+        banked = self._bank.documents.get(key_of(name))
+        return None if banked is None else banked.document
+
+
+def _words_of(document: OpenDocument) -> set[str]:
+    return {""} if document.text is None else letter_words(document.text)
 
 
 class _OnDevice:
@@ -327,17 +338,20 @@ class _OnDevice:
 
         self.bank = PhraseBank(reader.options.size, device)
         self.spans = DeviceSpans(reader.parts, device)
-        self._tokens, self._questions = reader.questions, DeviceQuestions(reader.parts, device)
+        self._tokens, self.questions = reader.questions, DeviceQuestions(reader.parts, device)
         self._table = torch.from_numpy(reader.questions.words).to(device)
 
     def look_up(self, questions: Sequence[str], places: "Sequence[BankPlace]") -> KnownQuestions:
         """What is known of questions once they are encoded and looked up in their documents."""
-        plain = [without_preface(question) for question in questions]
-        pieces = self._tokens.pieces(plain)
-        encoded = self._questions.encode(pieces)
+        # One that several documents are asked is encoded once.
+        distinct = {question: at for at, question in enumerate(dict.fromkeys(questions))}
+        pieces = self._tokens.pieces([without_preface(question) for question in distinct])
+        order = np.array([distinct[question] for question in questions])
+        encoded, of_pieces = self.questions.encode(pieces), Ragged.of(pieces)
+        if len(distinct) < len(questions):
+            encoded, of_pieces = encoded.at(order), of_pieces.at(order)
         found = self.bank.look_up(places, encoded, self._table)
-        of_pieces, products, overlaps = map(Ragged.of, (pieces, *zip(*found, strict=True)))
-        return KnownQuestions(plain, of_pieces, *encoded.arrays(), products, overlaps)
+        return KnownQuestions(list(questions), of_pieces, *encoded.arrays(), *found)
 
 
 def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:
@@ -358,40 +372,3 @@ def _free_memory(device: "torch.device") -> int:
         return 2**62
     free, _ = torch.cuda.mem_get_info(device)
     return max(0, free - _ROOM)
-
-
-class _SpansThere:
-    """The spans of a second look, read by the process that asks."""
-
-    def __init__(self, connection: Connection, longest: int) -> None:
-        self._connection, self.longest = connection, longest
-
-    def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
-        self._connection.send(list(inputs))
-        spans: list[Spans] = self._connection.recv()
-        return spans
-
-
-def answer_questions(connection: Connection, path: str, folder: str | None) -> None:
-    """Answer questions that a bank sends, from the documents of a library at a path; never returns."""
-    with Library(path, folder, read_only=True, cache=_CACHE) as library:
-        longest = library.reader.options.encoder.positions
-        answerer = _Answerer(library.reader, _SpansThere(connection, longest))
-        while True:
-            questions, versions, top, look = connection.recv()
-            try:
-                documents = _versions(library, versions)
-            except AttarError:  # it has gone
-                documents = None
-            reply = None if documents is None else answerer.answer(questions, documents, top, look)
-            connection.send(None if reply is None else msgspec.msgpack.encode(reply))
-
-
-def _versions(library: Library, versions: Sequence[tuple[str, int]]) -> list[OpenDocument] | None:
-    """The documents of these names, if they are those versions."""
-    with library.store.snapshot() as now:
-        documents = [library._cache.get(now, name) for name, _ in versions]
-    is_same = all(
-        document.entry.changed == changed for document, (_, changed) in zip(documents, versions, strict=True)
-    )
-    return documents if is_same else None

@@ -42,6 +42,7 @@ _MOST_UNKNOWN = 4
 _NUMBER = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{4,12})(?![\w]|,\d)")
 # In short words, most neighbours are other words: "form", "from", "farm".
 _WORD = re.compile(r"[^\W\d_]{5,24}")
+_LETTERS = re.compile(r"[^\W\d_]+")
 # Words of a text that are looked at: a query has few.
 _MOST_WORDS = 24
 
@@ -104,12 +105,12 @@ def find_candidates(
         raise nothing_in(within)
     corpora = each_shard(lambda shard: shard.corpora(texts))
     also = _other_spellings(each_shard, texts, corpora)
+    asked = _queries(texts, corpora)
     if any(also):
-        corpora = each_shard(lambda shard: shard.corpora(texts, also))
-    asked = [
-        CorpusQuery(text, _whole_corpus(shards))
-        for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
-    ]
+        others = [(text, words) for text, words in zip(texts, also, strict=True) if words]
+        respelled, words = map(list, zip(*others, strict=True))
+        changed = iter(_queries(respelled, each_shard(lambda shard: shard.corpora(respelled, words))))
+        asked = [next(changed) if words else query for query, words in zip(asked, also, strict=True)]
     moments = each_shard(lambda shard: shard.moments(asked))
     standards = [reduce(add, shards) for shards in zip(*moments, strict=True)]
     rounded = [at for at, standard in enumerate(standards) if standard.rounded]
@@ -136,6 +137,12 @@ def _other_spellings(
     return [
         sorted({near for word in of_text for shard in found for near in shard[word]}) for of_text in unknown
     ]
+
+
+def _queries(texts: Sequence[str], corpora: "Sequence[Sequence[ShardCorpus]]") -> list[CorpusQuery]:
+    """Texts with the frequencies of their words in all shards."""
+    pairs = zip(texts, zip(*corpora, strict=True), strict=True)
+    return [CorpusQuery(text, _whole_corpus(shards)) for text, shards in pairs]
 
 
 def _whole_corpus(shards: "Sequence[ShardCorpus]") -> Corpus:
@@ -208,11 +215,34 @@ def _has_word(text: str | None, word: str) -> bool:
     """
     if text is None:
         return True
-    if not text.isascii():
-        text = "".join(
-            sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign)
-        )
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) is not None
+    # Most texts say it as it is; to take accents off takes a hundred times as long.
+    return _finds(text.lower(), word) or (not text.isascii() and _finds(_without_accents(text).lower(), word))
+
+
+def _finds(text: str, word: str) -> bool:
+    """Whether a text has a word with no letter or digit beside it; a pattern would be compiled for each word."""
+    at = text.find(word)
+    while at >= 0:
+        beside = text[max(at - 1, 0) : at] + text[at + len(word) : at + len(word) + 1]
+        if not any(sign.isalnum() or sign == "_" for sign in beside):
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _without_accents(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
+
+
+def letter_words(text: str) -> set[str]:
+    """All that `_has_word` may find in a text, but for numbers: in lower case, without accents.
+
+    >>> sorted(letter_words("Priya Ramán, Priya's 2nd aunt"))
+    ['aunt', 'nd', 'priya', 'raman', 's']
+    """
+    return set(_LETTERS.findall(_without_accents(text).lower()))
 
 
 def joined(shards: Iterable[Sequence[dict[str, Value]]]) -> list[dict[str, Value]]:

@@ -30,6 +30,7 @@ from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import LibraryReader
 from attar.results import (
+    Answer,
     Asked,
     Change,
     Document,
@@ -96,9 +97,10 @@ class Library(ServedLibrary):
         self._cache_bytes = cache
         self.device = device
         self._bank: DocumentBank | None = None
+        self._asks_all_there = True
 
     def open_bank(self, device: str = "cuda", *, workers: int = 0) -> "DocumentBank":
-        """Bring all documents to a device, where from now on questions to one document are answered; needs torch.
+        """Bring all documents to a device, where from now on questions are answered; needs torch.
 
         If they do not fit, that is refused, and the CPU goes on answering. `workers`: see `attar.DocumentBank`.
         """
@@ -280,8 +282,7 @@ class Library(ServedLibrary):
             try:
                 return self._bank.ask_each(names, questions, top=top, look=look)
             except (DeviceError, RuntimeError) as fault:  # it is full, or the device is lost
-                self._close_bank()
-                warnings.warn(f"questions are answered by the CPU from now on: {fault}", stacklevel=2)
+                self._lose_bank(fault)
         documents: dict[str, OpenDocument] = {}
         results: list[Asked | AttarError | None] = []
         with self.store.snapshot() as now:
@@ -309,6 +310,24 @@ class Library(ServedLibrary):
             answered = shown_answers(questions[at], ranked, document)
             results[at] = Asked(answered, document.entry.memory_bytes)
         return [result for result in results if result is not None]
+
+    def ask_all_many(
+        self,
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+        within: Subset | None = None,
+    ) -> list[list[Answer]]:
+        if self._bank is not None and self._asks_all_there:
+            try:
+                return self._bank.ask_all_many(questions, top=top, look=look, within=within)
+            except DeviceError as fault:
+                self._asks_all_there = False
+                warnings.warn(f"questions to all documents are answered by the CPU: {fault}", stacklevel=2)
+            except RuntimeError as fault:
+                self._lose_bank(fault)
+        return super().ask_all_many(questions, top=top, look=look, within=within)
 
     def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
         with self.opened() as shard:
@@ -428,6 +447,10 @@ class Library(ServedLibrary):
     def close(self) -> None:
         self._close_bank()
         self.store.close()
+
+    def _lose_bank(self, fault: Exception) -> None:
+        self._close_bank()
+        warnings.warn(f"questions are answered by the CPU from now on: {fault}", stacklevel=3)
 
     def _close_bank(self) -> None:
         bank, self._bank = self._bank, None

@@ -44,7 +44,7 @@ class ServedLibrary(AskedByName):
 
     @property
     def has_bank(self) -> bool:
-        """Whether a device answers questions to one document."""
+        """Whether a device answers questions."""
         return False
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """One shard's part in questions to all documents: what its own documents say at each step (`asking`, `finding`)."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -165,21 +165,25 @@ class OpenedShard:
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
         """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        known = [
-            self._known_words([word for word in doubtful_words(text) if not is_number(word)])
-            if also is None
-            else set()
+        words = [
+            {word for word in doubtful_words(text) if not is_number(word)} if also is None else set()
             for text in texts
         ]
+        known = self._known_words(sorted(set().union(*words)))
         return [
-            ShardCorpus(corpus, statistics, words)
-            for corpus, words in zip(self._index.corpora(texts, also), known, strict=True)
+            ShardCorpus(corpus, statistics, of_text & known)
+            for corpus, of_text in zip(self._index.corpora(texts, also), words, strict=True)
         ]
 
     def neighbours(self, words: Iterable[str]) -> dict[str, list[str]]:
         """Other spellings of words that documents have."""
-        found = {word: self._known_words([*other_spellings(word)], if_many=False) for word in words}
-        return {word: sorted(spellings)[:_MOST_SPELLINGS] for word, spellings in found.items()}
+        near = {word: self._spellings(word) for word in words}
+        known = self._known_words(sorted(set().union(*near.values())), if_many=False)
+        return {word: sorted(known & spellings)[:_MOST_SPELLINGS] for word, spellings in near.items()}
+
+    def _spellings(self, word: str) -> set[str]:
+        """Other spellings of a word that documents may have."""
+        return set(other_spellings(word))
 
     def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
         """The moments of scores by words and by signatures."""
@@ -311,19 +315,24 @@ class OpenedShard:
         A text says so; if it is not kept, one sentence has all pieces of the word. `if_many`: whether a document has it
         if so many documents hold the pieces that not all are looked at.
         """
-        pieces = [np.unique(ids) for ids, _ in self._reader.tokenizer.read_sentences(words)]
-        holding = self._index.holding(self._now, pieces, _LOOKED_AT + 1)
+        read = (ids for ids, _ in self._reader.tokenizer.read_sentences(words))
+        pieces = [ids if len(ids) == 1 else np.unique(ids) for ids in read]
+        holding = self._index.holding(pieces, _LOOKED_AT + 1)
         found = set()
-        for word, ids, names in zip(words, pieces, holding, strict=True):
-            if not names:
+        for word, ids, keys in zip(words, pieces, holding, strict=True):
+            if not keys:
                 continue
             check_stopped()
-            is_known = len(ids) == 1 or (if_many and len(names) > _LOOKED_AT)
-            # Opened one after the other, and only if it depends on them.
-            looked_at = (document for name in names[:_LOOKED_AT] for document in self._opened([name]))
-            if is_known or any(says_word(document, word, ids) for document in looked_at):
+            is_known = len(ids) == 1 or (if_many and len(keys) > _LOOKED_AT)
+            if is_known or any(says_word(document, word, ids) for document in self._holding(keys)):
                 found.add(word)
         return found
+
+    def _holding(self, keys: Sequence[bytes]) -> Iterator[OpenDocument]:
+        """Yield documents that may have a word: opened one after the other, and only if it depends on them."""
+        for key in keys[:_LOOKED_AT]:
+            entry = self._now.signatures.entry(key)
+            yield from self._opened([entry.name] if entry is not None else [])
 
     def _opened(self, names: Iterable[str]) -> list[OpenDocument]:
         """Those documents that are here, and not damaged."""

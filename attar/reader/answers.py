@@ -117,7 +117,7 @@ def rank(
         right, absent = calibration.probabilities(features)
         refused |= absent > calibration.threshold
         probabilities = _shared_out(probabilities, right, 1 - right - absent)
-        quote = calibration.quote_probability(features)
+        quote = calibration.quote_probability(features, right)
     answers = _answers(ranked.phrases[:top], probabilities[:top], index, text)
     if answers:
         answers[0] = structs.replace(answers[0], quote_probability=quote)
@@ -274,7 +274,7 @@ def rank_looked(
     else:
         features = look_features(question, look)
         right, absent = calibration.probabilities(features)
-        quote, threshold = calibration.quote_probability(features), calibration.threshold
+        quote, threshold = calibration.quote_probability(features, right), calibration.threshold
     first, *others = map(_looked_answer, spans)
     weights = [float(np.exp(span.score)) for span in spans[1:]]
     for phrase in phrases:

@@ -83,11 +83,11 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         right, absent, _ = (values / values.sum()).tolist()
         return right, absent
 
-    def quote_probability(self, features: Floats) -> float | None:
-        """That the sentence of the best answer is right; at least as likely as the answer itself."""
+    def quote_probability(self, features: Floats, right: float) -> float | None:
+        """That the sentence of the best answer is right; at least as likely as the answer itself, `right`."""
         if not self.quote:
             return None
-        return max(float(1 / (1 + np.exp(-np.dot(self.quote, features)))), self.probabilities(features)[0])
+        return max(float(1 / (1 + np.exp(-np.dot(self.quote, features)))), right)
 
 
 def calibration_for(question: str, fitted: Calibration | None) -> Calibration | None:

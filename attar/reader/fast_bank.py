@@ -22,12 +22,12 @@ from attar.nn.transformer import Transformer, without_initialization
 from attar.reader.fast_spans import Pieces, Spans
 from attar.reader.parts import SCALE, ReaderParts, to_floats
 from attar.reader.questions import padded
+from attar.reader.ragged import JoinedPieces, JoinedSpans, Ragged
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28
 # Pieces, padded, that a second look reads together.
 _PIECES = 2**17
-_NO_SPANS = Spans(np.empty(0, np.float32), np.empty(0, np.float32), 0.0)
 
 
 class BankPlace(NamedTuple):
@@ -44,8 +44,8 @@ class PhraseBank:
     """The phrase vectors in int8 and the words of sentences of many memories, on a device."""
 
     def __init__(self, size: int, device: torch.device) -> None:
-        self._phrases = _Rows(device, numbers=((size,), torch.int8), scales=((), torch.float32))
-        self._words = _Rows(device, ids=((), torch.int32), sentences=((), torch.int32))
+        self._phrases = DeviceRows(device, numbers=((size,), torch.int8), scales=((), torch.float32))
+        self._words = DeviceRows(device, ids=((), torch.int32), sentences=((), torch.int32))
 
     @property
     def nbytes(self) -> int:
@@ -76,33 +76,30 @@ class PhraseBank:
     @torch.inference_mode()
     def look_up(
         self, places: Sequence[BankPlace], asked: "EncodedOnDevice", table: Tensor
-    ) -> list[tuple[Floats, Floats]]:
+    ) -> tuple[Ragged, Ragged]:
         """The products of each question with the phrases, and the word overlap with the sentences, of its document.
 
         `table` `[V, w]` are the vectors of word pieces, which belong to the reader.
         """
-        order = sorted(range(len(places)), key=lambda at: places[at].phrase_count + places[at].word_count)
-        made: list[tuple[list[int], Tensor, int]] = []
-        first = 0
-        while first < len(order):
-            width = table.shape[1] + 2 * asked.ids.shape[1]
-            chosen = order[first : first + _count_together([places[at] for at in order[first:]], width)]
-            found, phrases = self._look_up([places[at] for at in chosen], asked.at(chosen), table)
-            made.append((chosen, found, phrases))
-            first += len(chosen)
-        known = {
-            at: (row[: places[at].phrase_count], row[phrases : phrases + places[at].sentences])
-            for chosen, found, phrases in made
-            for at, row in zip(chosen, found.cpu().numpy(), strict=True)
-        }
-        return [known[at] for at in range(len(places))]
+        columns = np.array(places)
+        # Documents of about the same size together, the smallest first: each is padded to the largest.
+        order = np.argsort(columns[:, 1] + columns[:, 3], kind="stable")
+        counts = _counts_together(columns[order], table.shape[1] + 2 * asked.ids.shape[1])
+        groups = [np.arange(len(order))] if len(counts) == 1 else np.split(order, np.cumsum(counts)[:-1])
+        made = [self._look_up(columns[group], asked.at(group), table) for group in groups]
+        order = np.concatenate(groups)
+        found = tuple(
+            Ragged.sized(torch.cat(parts).cpu().numpy(), sizes[order])
+            for parts, sizes in zip(zip(*made, strict=True), (columns[:, 1], columns[:, 4]), strict=True)
+        )
+        products, overlaps = found if len(groups) == 1 else (each.at(np.argsort(order)) for each in found)
+        return products, overlaps
 
     def _look_up(
-        self, places: Sequence[BankPlace], asked: "EncodedOnDevice", table: Tensor
-    ) -> tuple[Tensor, int]:
-        """Products and overlaps side by side, and the number of the products."""
-        columns = torch.from_numpy(np.array(places)).to(table.device)
-        most = BankPlace(*(max(counts) for counts in zip(*places, strict=True)))
+        self, places: NDArray[np.int64], asked: "EncodedOnDevice", table: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The products of all questions one after another, and the overlaps."""
+        columns, most = torch.from_numpy(places).to(table.device), BankPlace(*places.max(0).tolist())
         # Rows of padding belong to another document: nobody reads their products.
         rows = self._phrases.rows(columns[:, 0], most.phrase_count)
         scales = self._phrases["scales"][rows] * (asked.vectors.shape[1] ** -0.5 / 127)
@@ -110,16 +107,23 @@ class PhraseBank:
         products = torch.bmm(numbers, asked.vectors[..., None])[..., 0] * scales
         rows = self._words.rows(columns[:, 2], most.word_count)
         alike = torch.bmm(table[self._words["ids"][rows]], table[asked.ids].mT).clamp(min=0)
-        is_word = torch.arange(rows.shape[1], device=table.device) < columns[:, 3, None]
         # The words of padding belong to a sentence after the last.
+        is_word = _first_ones(rows.shape[1], columns[:, 3])
         sentences = torch.where(is_word, self._words["sentences"][rows], most.sentences).long()
         best = alike.new_zeros(len(places), most.sentences + 1, alike.shape[2])
         best.scatter_reduce_(1, sentences[..., None].expand_as(alike), alike, "amax")
         alone = torch.bmm(best, asked.weights[..., None])[:, :-1, 0]
-        return torch.cat((products, alone), 1), most.phrase_count
+        return products[_first_ones(most.phrase_count, columns[:, 1])], alone[
+            _first_ones(most.sentences, columns[:, 4])
+        ]
 
 
-class _Rows:
+def _first_ones(count: int, sizes: Tensor) -> Tensor:
+    """Whether each of `count` places is one of the first `sizes` `[B]`, `[B, count]`."""
+    return torch.arange(count, device=sizes.device) < sizes[:, None]
+
+
+class DeviceRows:
     """Columns of rows on a device, which grow."""
 
     def __init__(self, device: torch.device, **columns: tuple[tuple[int, ...], torch.dtype]) -> None:
@@ -161,13 +165,18 @@ def _sentences_of(index: PhraseIndex) -> NDArray[np.int32]:
     return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 
-def _count_together(places: Sequence[BankPlace], width: int) -> int:
-    """How many of some documents, the smallest first, are looked up at once; a word needs `width` numbers."""
-    for at, place in enumerate(places):
-        numbers = 80 * place.phrase_count + width * (place.word_count + place.sentences)
-        if at and numbers * (at + 1) > _NUMBERS:
-            return at
-    return len(places)
+def _counts_together(places: NDArray[np.int64], width: int) -> list[int]:
+    """How many of documents, the smallest first, are looked up at once; a word needs `width` numbers.
+
+    >>> _counts_together(np.array([[0, 1, 0, 1, 1], [1, 1, 1, 1, 1], [2, 2**22, 2, 9, 9]]), 100)
+    [2, 1]
+    """
+    numbers, counts, first = 80 * places[:, 1] + width * (places[:, 3] + places[:, 4]), [], 0
+    while first < len(places):
+        at_once = numbers[first:] * np.arange(1, len(places) - first + 1)
+        counts.append(max(1, int(np.searchsorted(at_once, _NUMBERS, "right"))))
+        first += counts[-1]
+    return counts
 
 
 class EncodedOnDevice(NamedTuple):
@@ -181,8 +190,9 @@ class EncodedOnDevice(NamedTuple):
     nulls: Tensor
     weights: Tensor
 
-    def at(self, rows: list[int]) -> "EncodedOnDevice":
-        return EncodedOnDevice(*(part[rows] for part in self))
+    def at(self, rows: NDArray[np.intp]) -> "EncodedOnDevice":
+        chosen = torch.from_numpy(rows).to(self.ids.device)
+        return EncodedOnDevice(*(part[chosen] for part in self))
 
     def arrays(self) -> tuple[Floats, Floats, Floats]:
         """Vectors, scores and weights as arrays."""
@@ -195,7 +205,7 @@ class DeviceQuestions:
     """`FastQuestions` on a device, in float32."""
 
     def __init__(self, parts: ReaderParts, device: torch.device) -> None:
-        self._network = copy.deepcopy(parts.network()).to(device)
+        self.network = copy.deepcopy(parts.network()).to(device)
         self._quick = parts.quick()
         if self._quick is not None:
             self._quick.to(device)
@@ -205,7 +215,7 @@ class DeviceQuestions:
     def encode(self, pieces: Sequence[NDArray[Any]]) -> EncodedOnDevice:
         """Encode questions, given as word pieces with [CLS] and [SEP]."""
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(pieces))
-        encoded = self._network.encode_questions(ids, mask, self._quick)
+        encoded = self.network.encode_questions(ids, mask, self._quick)
         return EncodedOnDevice(ids, encoded.queries, encoded.nulls, encoded.weights)
 
 
@@ -232,33 +242,36 @@ class DeviceSpans:
         dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
         return network.eval().to(self._device, dtype)
 
-    @torch.inference_mode()
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
-        lengths = np.array([len(pieces.question) + len(pieces.text) + 1 for pieces in inputs])
-        order, spans = np.argsort(lengths, kind="stable"), [_NO_SPANS] * len(inputs)
-        while len(order):
-            # The longest first: it says how many of about its length are read together.
-            count = max(1, _PIECES // int(lengths[order[-1]]))
-            together, order = order[-count:], order[:-count]
-            for at, found in zip(together, self._read([inputs[at] for at in together]), strict=True):
-                spans[at] = found
-        return spans
+        return self.read_joined(JoinedPieces.of(inputs)).spans()
 
-    def _read(self, inputs: Sequence[Pieces]) -> list[Spans]:
-        asked = np.array([len(pieces.question) for pieces in inputs])
-        ends = asked + [len(pieces.text) for pieces in inputs]
+    @torch.inference_mode()
+    def read_joined(self, inputs: JoinedPieces) -> JoinedSpans:
+        """`read` of inputs that came from another process."""
+        lengths = np.diff(inputs.questions.bounds) + np.diff(inputs.texts.bounds) + 1
+        order, made = np.argsort(lengths, kind="stable"), []
+        left = order
+        while len(left):
+            # The longest first: it says how many of about its length are read together.
+            count = max(1, _PIECES // int(lengths[left[-1]]))
+            together, left = left[-count:], left[:-count]
+            made.append(self._read(inputs.at(together)))
+        found = JoinedSpans.chained(made[::-1])
+        return found.at(np.argsort(order))
+
+    def _read(self, inputs: JoinedPieces) -> JoinedSpans:
+        asked, sizes = np.diff(inputs.questions.bounds), np.diff(inputs.texts.bounds)
+        ends = asked + sizes
         at = np.arange(int(ends.max()) + 1)
-        ids = np.zeros((len(inputs), len(at)), np.int64)
-        for row, (question, text) in enumerate(inputs):
-            ids[row, : ends[row] + 1] = np.concatenate((question, text, [self._parts.tokenizer.sep]))
-        masks = at <= ends[:, None], at < asked[:, None], (at >= asked[:, None]) & (at < ends[:, None])
-        pieces, mask, of_question, inside = (
-            torch.from_numpy(part).to(self._device) for part in (ids, *masks)
-        )
-        scores, present = self._network(pieces, mask, of_question.long(), inside)
-        found = torch.cat((scores.flatten(1), present[:, None]), 1).cpu().numpy()
-        return [
-            Spans(row[first:last], row[len(at) + first : len(at) + last], float(row[-1]))
-            for row, first, last in zip(found, asked.tolist(), ends.tolist(), strict=True)
-        ]
+        of_question, inside = at < asked[:, None], (at >= asked[:, None]) & (at < ends[:, None])
+        ids = np.zeros(inside.shape, np.int64)
+        ids[of_question], ids[inside] = inputs.questions.joined, inputs.texts.joined
+        ids[np.arange(len(ends)), ends] = self._parts.tokenizer.sep
+        given = (ids, at <= ends[:, None], of_question.astype(np.int64), inside)
+        pieces, mask, kinds, inner = (torch.from_numpy(part).to(self._device) for part in given)
+        scores, present = self._network(pieces, mask, kinds, inner)
+        found = torch.cat((scores[:, 0][inner], scores[:, 1][inner], present)).float().cpu().numpy()
+        total = len(inputs.texts.joined)
+        starts, stops = (Ragged.sized(part, sizes) for part in (found[:total], found[total : 2 * total]))
+        return JoinedSpans(starts, stops, found[2 * total :])

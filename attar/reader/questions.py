@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,13 @@ def content_words(text: str) -> frozenset[str]:
     ['finches', 'who', 'wrote']
     """
     return frozenset(_WORD.findall(text.lower())) - COMMON
+
+
+@lru_cache(2**15)
+def _first_word(text: str) -> str | None:
+    """The first word of a phrase, in lower case; many questions have the same documents."""
+    first = _WORD.search(text)
+    return None if first is None else first[0].lower()
 
 
 class BestSentence(NamedTuple):
@@ -169,8 +176,7 @@ class Query:
         best = np.argpartition(-scores, most - 1)[:most]
         known = self.asked | COMMON
         for at, text in zip(best.tolist(), index.texts_of(best), strict=True):
-            first = _WORD.search(text)
-            if first is None or first[0].lower() not in known:  # nearly all: the rest takes most of the time
+            if _first_word(text) not in known:  # nearly all: the rest takes most of the time
                 continue
             words = _WORD.findall(text.lower())
             if known.issuperset(words) and not COMMON.issuperset(words):

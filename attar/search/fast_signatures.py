@@ -1,10 +1,11 @@
-"""`Collector` on a reader's device, and the roots of many documents at a time: Newton and Schulz's iteration.
+"""`Collector` on a reader's device, and the roots of many texts at a time: Newton and Schulz's iteration.
 
 A CPU takes 3 ms for the root of one document, more than a GPU for reading it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from attar.search.signatures import Collector, Sums, size_of, triangle_numbers, triangle_of
+from attar.reader.questions import padded
+from attar.search.signatures import Collector, Signer, Sums, size_of, triangle_numbers, triangle_of
 
 if TYPE_CHECKING:
+    from attar.nn.transformer import Transformer
     from attar.reader.encoding import EncodedBatch
     from attar.search.statistics import Floats, Projection
 
@@ -45,6 +48,57 @@ class _Weights:
         )
         return cls(linear, mean, directions, scales, roots)
 
+    def points(self, states: Tensor, ids: Tensor, inside: Tensor) -> "_Points":
+        """Of states `[B, n, d]` of word pieces; those that are not `inside` `[B, n, 1]` are 0."""
+        points = states.float()
+        if self.linear:
+            linear, hidden, out = self.linear
+            scaled = functional.normalize(points, dim=-1) * points.shape[-1] ** 0.5
+            inner = functional.linear(scaled, hidden[:, :-1], hidden[:, -1]).relu()
+            points = functional.linear(scaled, linear[:, :-1], linear[:, -1]) + functional.linear(inner, out)
+        unit = functional.normalize(points, dim=-1) * inside
+        centred = (unit - self.mean) * inside
+        points = centred @ self.directions
+        return _Points(unit, centred, points, points * self.scales * self.roots[ids][..., None])
+
+
+class _Points(NamedTuple):
+    """Unit states, centred ones, their points in k dimensions, and these weighted."""
+
+    unit: Tensor
+    centred: Tensor
+    points: Tensor
+    weighted: Tensor
+
+
+class DeviceQueries:
+    """`Signer.query` of many texts, on a device."""
+
+    def __init__(self, signer: Signer, encoder: "Transformer", device: torch.device) -> None:
+        self._signer, self._encoder, self._device = signer, encoder, device
+        self._weights = _Weights.of(signer.projection, device)
+
+    @torch.inference_mode()
+    def signatures(self, texts: Sequence[Sequence[NDArray[np.int64]]]) -> Tensor:
+        """The queries `[Q, numbers]` (`query_of`) of texts, given as the word pieces of their windows."""
+        reader, size = self._signer.reader, self._signer.size
+        tokenizer = reader.tokenizer
+        windows = [np.concatenate(([tokenizer.cls], ids, [tokenizer.sep])) for text in texts for ids in text]
+        owners = [at for at, text in enumerate(texts) for _ in text]
+        total = torch.zeros((len(texts), size, size), device=self._device)
+        if windows:
+            ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(windows))
+            states = self._encoder(ids, mask, layers=reader.signature_layers)
+            inside = mask.clone()
+            inside[:, 0] = False
+            inside[:, :-1] &= mask[:, 1:]
+            inside[:, -1] = False
+            weighted = self._weights.points(states, ids, inside[..., None]).weighted
+            total.index_add_(0, torch.tensor(owners, device=self._device), weighted.mT @ weighted)
+        rows, columns = _triangle_of(size, self._device)
+        repeats = torch.where(rows == columns, 1.0, 2.0)
+        return _roots(total[:, rows, columns]) * repeats
+
 
 class FastCollector(Collector):
     """Adds up the sums of texts on the device that reads them; `finish` brings them here, with their roots."""
@@ -60,16 +114,7 @@ class FastCollector(Collector):
         """Add windows, each of the text with the number in `owners`."""
         weights, projection = self._weights, self.projection
         inside = encoded.windows.inside[..., None]
-        points = encoded.states.float()
-        if weights.linear:
-            linear, hidden, out = weights.linear
-            scaled = functional.normalize(points, dim=-1) * points.shape[-1] ** 0.5
-            inner = functional.linear(scaled, hidden[:, :-1], hidden[:, -1]).relu()
-            points = functional.linear(scaled, linear[:, :-1], linear[:, -1]) + functional.linear(inner, out)
-        unit = functional.normalize(points, dim=-1) * inside
-        centred = (unit - weights.mean) * inside
-        points = centred @ weights.directions
-        weighted = points * weights.scales * weights.roots[encoded.windows.ids][..., None]
+        unit, centred, points, weighted = weights.points(encoded.states, encoded.windows.ids, inside)
         triangle = (weighted.mT @ weighted)[:, self._rows, self._columns]
         kept, whole = (part.square().sum((1, 2)) for part in (points, centred))
         if weights.linear:
@@ -118,6 +163,11 @@ def roots_of(triangles: Tensor) -> "Floats":
     >>> roots_of(torch.tensor([[16.0, 0.0, 9.0]])).round(3).tolist()
     [[0.800000011920929, 0.0, 0.6000000238418579]]
     """
+    roots: Floats = _roots(triangles).cpu().numpy()
+    return roots
+
+
+def _roots(triangles: Tensor) -> Tensor:
     size = size_of(triangles.shape[1])
     rows, columns = _triangle_of(size, triangles.device)
     matrix = triangles.new_zeros((len(triangles), size, size), dtype=torch.float64)
@@ -128,8 +178,7 @@ def roots_of(triangles: Tensor) -> "Floats":
     # √(λ + ε) twice less √(λ + 4ε): 0 for 0, and √λ where ε is small.
     root = 2 * _root(matrix, _SHIFT) - _root(matrix, 4 * _SHIFT)
     root *= (norm > 0) / torch.linalg.matrix_norm(root, keepdim=True).clamp(min=1e-12)
-    roots: Floats = root[:, rows, columns].float().cpu().numpy()
-    return roots
+    return root[:, rows, columns].float()
 
 
 def _root(matrix: Tensor, shift: float) -> Tensor:

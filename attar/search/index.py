@@ -8,20 +8,22 @@ import contextlib
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.reader.windows import PARAGRAPH, WindowedText
 from attar.search import scan
 from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Standards
 from attar.search.scan import Rows, SignatureTable
-from attar.search.signatures import Signer, query_of
+from attar.search.signatures import Signer, query_of, triangle_numbers
 from attar.search.statistics import Floats
 from attar.store.records import key_of
 from attar.store.signatures import StampedSignature
@@ -31,30 +33,35 @@ from attar.store.transactions import Snapshot
 _LOADED = 4_096
 # Bytes of scores that are kept for the next step of a question.
 _KEPT = 2**27
-# Queries whose signatures are kept, 33 kB each.
-_QUERIES = 256
+# Queries that are kept, 33 kB each with their signatures.
+_QUERIES = 1_024
 # More documents than asked for are looked up in the store, which may have changed some of them.
 _SPARE = 8
 
 
-@dataclass(frozen=True, eq=False)
-class _Query:
+class Query:
     """A query as both scores need it: the triangle `[numbers]` for signatures, and word pieces for BM25."""
 
-    signature: Floats
-    pieces: NDArray[np.uint16]
+    def __init__(self, signer: Signer, text: str, ids: NDArray[np.int64]) -> None:
+        """A query in word pieces; up to `PARAGRAPH` of them are always one window."""
+        self._signer, self._text = signer, text
+        self.windows = [ids] if len(ids) else []
+        if len(ids) > PARAGRAPH:
+            self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
+        self.pieces = np.unique(ids).astype(np.uint16)
 
-    @property
-    def has_signature(self) -> bool:
-        return bool(self.signature.any())
-
-    def without_signature(self) -> "_Query":
-        return replace(self, signature=np.zeros_like(self.signature))
+    @cached_property
+    def signature(self) -> Floats:
+        """Made by the CPU when it is first needed: a device makes those of many at once."""
+        return query_of(self._signer.query(self._text).signature())
 
 
-def _query_of(signer: Signer, text: str) -> _Query:
-    sums = signer.query(text)
-    return _Query(query_of(sums.signature()), sums.pieces)
+class IndexRows(NamedTuple):
+    """The rows of an index, as of a version; `by_words`: their signatures do not count."""
+
+    version: int
+    table: SignatureTable
+    by_words: bool
 
 
 @dataclass(eq=False)
@@ -63,7 +70,7 @@ class _Compared:
 
     version: int
     corpus: Corpus
-    query: _Query
+    signature: Floats
     rows: Rows
     words: Floats
     signatures: Floats
@@ -83,7 +90,7 @@ class SearchIndex:
         self._version = 0
         self._missing: list[str] = []
         self._by_words = False
-        self._query = lru_cache(_QUERIES)(partial(_query_of, signer))
+        self._queries: OrderedDict[str, Query] = OrderedDict()
         self._recent: OrderedDict[str, _Compared] = OrderedDict()
 
     def __len__(self) -> int:
@@ -134,6 +141,12 @@ class SearchIndex:
             self._version += 1
             self._missing = [name for name in self._missing if key_of(name) not in self._table]
 
+    @contextlib.contextmanager
+    def rows(self) -> Iterator[IndexRows]:
+        """What is compared with queries, which does not change meanwhile."""
+        with self._lock:
+            yield IndexRows(self._version, self._table, self._by_words)
+
     def rank_by_words(self, alone: bool) -> None:
         """Rank documents by their words alone, as long as some have no signature: the others would come before them."""
         with self._lock:
@@ -144,11 +157,22 @@ class SearchIndex:
 
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[Corpus]:
         """The frequencies of each text's words, and of other words `also` that stand for some of them."""
-        pieces = [self._query(text).pieces for text in texts]
+        pieces = [query.pieces for query in self.queries(texts)]
         if also is not None:
             pieces = [np.union1d(own, self._pieces_of(more)) for own, more in zip(pieces, also, strict=True)]
         with self._lock:
             return [self._table.words.corpus(of_text) for of_text in pieces]
+
+    def queries(self, texts: Sequence[str]) -> list[Query]:
+        """Texts as queries; those of the last ones are kept."""
+        with self._lock:
+            new = list(dict.fromkeys(text for text in texts if text not in self._queries))
+            for text, (ids, _) in zip(new, self.signer.reader.tokenizer.read_sentences(new), strict=True):
+                self._queries[text] = Query(self.signer, text, ids)
+            queries = [self._queries[text] for text in texts]
+            while len(self._queries) > _QUERIES:
+                self._queries.popitem(last=False)
+            return queries
 
     def _pieces_of(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The pieces of words; a comma between digits tells nothing."""
@@ -156,13 +180,11 @@ class SearchIndex:
         pieces: NDArray[np.int64] = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in read)])
         return pieces
 
-    def holding(self, now: Snapshot, groups: Sequence[NDArray[np.int64]], most: int) -> list[list[str]]:
-        """The names of documents that hold all word pieces of each group, at most `most` of them."""
+    def holding(self, groups: Sequence[NDArray[np.int64]], most: int) -> list[list[bytes]]:
+        """The keys of documents that hold all word pieces of each group, at most `most` of them."""
         with self._lock:
             found = self._table.words.holding(groups)
-            keys = [[self._table.keys[row] for row in rows[:most].tolist()] for rows in found]
-        entries = now.signatures.entry
-        return [[entry.name for key in some if (entry := entries(key)) is not None] for some in keys]
+            return [[self._table.keys[row] for row in rows[:most].tolist()] for rows in found]
 
     def moments(self, asked: Sequence[CorpusQuery]) -> list[Standards]:
         """The moments of scores by words and by signatures."""
@@ -198,14 +220,16 @@ class SearchIndex:
         bit for bit those of one query after the other, as they are sums of whole numbers.
         """
         new = {query.text: query.corpus for query in asked if not self._is_kept(query)}
-        queries = {text: self._query(text) for text in new}
-        if self._by_words:
-            queries = {text: query.without_signature() for text, query in queries.items()}
+        none = np.zeros(triangle_numbers(self.signer.size), np.float32)
+        queries = {
+            text: none if self._by_words else query.signature
+            for text, query in zip(new, self.queries(list(new)), strict=True)
+        }
         rounded = any(scan.is_rounded(corpus.documents) for corpus in new.values())
-        together = [text for text, query in queries.items() if query.has_signature]
+        together = [text for text, signature in queries.items() if signature.any()]
         signatures: dict[str, Floats] = {}
         if together:
-            stacked = np.stack([queries[text].signature for text in together])
+            stacked = np.stack([queries[text] for text in together])
             scores = scan.near_scores(self._table.packed, stacked, rounded, self._table.live)
             signatures = dict(zip(together, scores, strict=True))
         for text, corpus in new.items():
@@ -222,15 +246,18 @@ class SearchIndex:
         recent = self._recent.get(query.text)
         return recent is not None and recent.version == self._version and recent.corpus.equals(query.corpus)
 
-    def _compared(self, corpus: Corpus, query: _Query, rounded: bool, signatures: Floats | None) -> _Compared:
+    def _compared(
+        self, corpus: Corpus, signature: Floats, rounded: bool, signatures: Floats | None
+    ) -> _Compared:
         """The scores by words are added; without any by signatures, these are 0."""
-        rows, words = self._table.live, self._table.words.scores(query.pieces, corpus)
+        rows, words = self._table.live, self._table.words.scores(corpus.pieces, corpus)
+        rounded &= signatures is not None
         if signatures is None:
             signatures = np.zeros(len(rows), np.float32)
         # Scores by words of removed documents, and of most others, are 0.
         of_words = replace(Moments.of(words[words > 0]), count=len(self))
-        standards = Standards(of_words, Moments.of(signatures), rounded and query.has_signature)
-        return _Compared(self._version, corpus, query, rows, words[rows], signatures, standards)
+        standards = Standards(of_words, Moments.of(signatures), rounded)
+        return _Compared(self._version, corpus, signature, rows, words[rows], signatures, standards)
 
     def _nearest(self, compared: _Compared, standards: Standards) -> Nearest:
         of_rounded = Standards(standards.words, standards.signatures, rounded=True)
@@ -240,7 +267,7 @@ class SearchIndex:
             least = -np.partition(-mixed, count - 1)[count - 1] if count else np.inf
             places = np.flatnonzero(mixed >= least)
             rows = compared.rows[places]
-            (exact,) = scan.scores(self._table.packed, compared.query.signature[None], rows)
+            (exact,) = scan.scores(self._table.packed, compared.signature[None], rows)
             rounded = compared.signatures[places]
             compared.nearest = of_rounded, Nearest(places, mixed[places], rounded, exact)
         return compared.nearest[1]

@@ -49,6 +49,34 @@ class Corpus:
         return same and np.array_equal(self.frequencies, other.frequencies)
 
 
+class Terms(NamedTuple):
+    """What a query looks for: word pieces and the weight of each, and the mean length of all documents."""
+
+    pieces: NDArray[np.uint16]
+    weights: Floats
+    mean: float
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> "Terms":
+        documents, frequencies = corpus.documents, corpus.frequencies
+        used = (frequencies > 0) & ((frequencies <= _COMMON * documents) | (documents < 8))
+        weights = (_K1 + 1) * inverse_frequencies(frequencies[used], documents)
+        return cls(corpus.pieces[used], weights, corpus.length / max(documents, 1))
+
+
+def bm25(weights: Any, counts: Any, lengths: Any, mean: Any) -> Any:
+    """What pieces of these weights that occur `counts` times add to documents of these lengths: arrays or tensors."""
+    return weights * counts / (counts + _K1 * (1 - _B + _B / mean * lengths))
+
+
+class Postings(NamedTuple):
+    """By piece, from `bounds[piece]` on, the rows that hold it and how often each does."""
+
+    rows: NDArray[np.int32]
+    counts: NDArray[Any]
+    bounds: NDArray[np.int64]
+
+
 class _Documents(NamedTuple):
     """The word pieces of documents one after the other, how often each occurs, and where each document begins."""
 
@@ -103,15 +131,16 @@ class Lexical:
     def __init__(self, pieces: int) -> None:
         self._frequencies = np.zeros(pieces, np.int64)
         self._lengths, self._live = np.zeros(0, np.float32), np.zeros(0, np.bool_)
-        # Postings of the first rows: by piece, from `_bounds[piece]` on, the rows that hold it and how often each does.
+        # Of the first rows.
         self._sorted = 0
-        self._rows, self._counts = np.zeros(0, np.int32), np.zeros(0, np.uint8)
-        self._bounds = np.zeros(pieces + 1, np.int64)
+        self._posted = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(pieces + 1, np.int64))
         # The rows after them, by document; documents that are rows from the next query on.
         self._recent = _Documents.of([])
         self._waiting: list[_Documents] = []
         # Rows removed since `_frequencies` was counted.
         self._removed: list[int] = []
+        # The documents and their length, until one is added or removed.
+        self._totals: tuple[int, int] | None = None
 
     def append(self, documents: Sequence[Counts]) -> None:
         """Add documents as the next rows: the word pieces of each, and how often each occurs."""
@@ -121,7 +150,7 @@ class Lexical:
         """Make rows of what was appended since the last query, all at once: a library is loaded in many parts."""
         if not self._waiting:
             return
-        added, self._waiting = _Documents.joined(self._waiting), []
+        added, self._waiting, self._totals = _Documents.joined(self._waiting), [], None
         self._lengths = np.concatenate((self._lengths, added.lengths))
         self._live = np.concatenate((self._live, np.ones(len(added.starts) - 1, np.bool_)))
         self._frequencies += np.bincount(added.pieces, minlength=len(self._frequencies))
@@ -132,19 +161,34 @@ class Lexical:
     def _sort(self) -> None:
         """Make postings of all rows. A stable order keeps the rows of a piece in order."""
         recent, self._recent = self._recent, _Documents.of([])
-        sizes = np.diff(self._bounds)
+        rows, counts, bounds = self._posted
+        sizes = np.diff(bounds)
         pieces = np.concatenate((np.repeat(np.arange(len(sizes), dtype=np.uint16), sizes), recent.pieces))
         order = np.argsort(pieces, kind="stable")
-        self._rows = np.concatenate((self._rows, recent.rows(self._sorted)))[order]
-        self._counts = np.concatenate((self._counts, recent.counts))[order]
+        rows = np.concatenate((rows, recent.rows(self._sorted)))[order]
+        counts = np.concatenate((counts, recent.counts))[order]
         sizes += np.bincount(recent.pieces, minlength=len(sizes))
-        self._bounds = np.concatenate(([0], np.cumsum(sizes)))
+        self._posted = Postings(rows, counts, np.concatenate(([0], np.cumsum(sizes))))
         self._sorted = len(self._lengths)
+
+    @property
+    def lengths(self) -> Floats:
+        """The length of each row, in pieces."""
+        self._take_over()
+        return self._lengths
+
+    def postings(self) -> tuple[Postings, Postings]:
+        """Those of most rows, one object until they are sorted again, and those of the rows after them."""
+        self._take_over()
+        recent, pieces = self._recent, np.arange(len(self._frequencies) + 1)
+        order = np.argsort(recent.pieces, kind="stable")
+        bounds = np.searchsorted(recent.pieces[order], pieces)
+        return self._posted, Postings(recent.rows(self._sorted)[order], recent.counts[order], bounds)
 
     def remove(self, row: int) -> None:
         """Leave a document out of all scores from now on."""
         self._take_over()
-        self._live[row] = False
+        self._live[row], self._totals = False, None
         self._removed.append(row)
 
     def _count_removed(self) -> None:
@@ -152,7 +196,7 @@ class Lexical:
         removed = np.zeros(len(self._live), np.bool_)
         removed[self._removed] = True
         self._removed = []
-        pieces = np.searchsorted(self._bounds, np.flatnonzero(removed[self._rows]), "right") - 1
+        pieces = np.searchsorted(self._posted.bounds, np.flatnonzero(removed[self._posted.rows]), "right") - 1
         recent = self._recent.pieces[removed[self._recent.rows(self._sorted)]]
         self._frequencies -= np.bincount(np.concatenate((pieces, recent)), minlength=len(self._frequencies))
 
@@ -161,9 +205,10 @@ class Lexical:
         self._take_over()
         if self._removed:
             self._count_removed()
+        if self._totals is None:
+            self._totals = int(self._live.sum()), int(self._lengths[self._live].sum(dtype=np.float64))
         wanted = np.unique(pieces).astype(np.uint16)
-        length = int(self._lengths[self._live].sum(dtype=np.float64))
-        return Corpus(int(self._live.sum()), length, wanted, self._frequencies[wanted])
+        return Corpus(*self._totals, wanted, self._frequencies[wanted])
 
     def holding(self, groups: Sequence[NDArray[Any]]) -> list[NDArray[np.int32]]:
         """The rows that hold all word pieces of each group.
@@ -184,7 +229,7 @@ class Lexical:
         rows_of = {}
         for piece in wanted:
             first, last = np.searchsorted(pieces, (piece, piece + 1))
-            posted = self._rows[self._bounds[piece] : self._bounds[piece + 1]]
+            posted = self._posted.rows[self._posted.bounds[piece] : self._posted.bounds[piece + 1]]
             rows_of[piece] = np.concatenate((posted, rows[first:last]))
         found = []
         for group, is_held in zip(groups, held, strict=True):
@@ -203,24 +248,18 @@ class Lexical:
         self._take_over()
         corpus = corpus or self.corpus(pieces)
         scores = np.zeros(len(self._lengths), np.float32)
-        documents, frequencies = corpus.documents, corpus.frequencies
-        used = (frequencies > 0) & ((frequencies <= _COMMON * documents) | (documents < 8))
-        wanted = corpus.pieces[used]
+        wanted, weights, mean = Terms.of(corpus)
         if not len(wanted):
             return scores
-        weights = (_K1 + 1) * inverse_frequencies(frequencies[used], documents)
-        mean = corpus.length / documents
         recent = np.flatnonzero(np.isin(self._recent.pieces, wanted))
         recent_pieces, recent_counts = self._recent.pieces[recent], self._recent.counts[recent]
-        recent_rows = self._recent.rows(self._sorted)[recent]
+        recent_rows, bounds = self._recent.rows(self._sorted)[recent], self._posted.bounds
         for piece, weight in zip(wanted.tolist(), weights, strict=True):
-            posted, unposted = slice(self._bounds[piece], self._bounds[piece + 1]), recent_pieces == piece
+            posted, unposted = slice(bounds[piece], bounds[piece + 1]), recent_pieces == piece
             for rows, counts in (
-                (self._rows[posted], self._counts[posted]),
+                (self._posted.rows[posted], self._posted.counts[posted]),
                 (recent_rows[unposted], recent_counts[unposted]),
             ):
-                often = counts.astype(np.float32)
-                saturation = _K1 * (1 - _B + _B / mean * self._lengths[rows])
-                scores[rows] += weight * often / (often + saturation)
+                scores[rows] += bm25(weight, counts.astype(np.float32), self._lengths[rows], mean)
         scores[~self._live] = 0.0
         return scores

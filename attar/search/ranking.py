@@ -5,9 +5,9 @@ depend on the order of documents, nor on how these are split.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from attar.search.lexical import Corpus
 from attar.search.scan import CANDIDATES
 from attar.search.statistics import Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # How much each score counts, in standard deviations over the documents; chosen on questions of SQuAD's training set.
 SIGNATURE_WEIGHT = 1.5
@@ -50,11 +53,17 @@ class Moments:
     def of(cls, scores: Floats) -> "Moments":
         units = np.rint(scores.astype(np.float64) * 2.0**_FRACTION).astype(np.int64)
         high, low = units >> _HALF, units & (2**_HALF - 1)
-        of_high, of_both, of_low = (
-            int(np.dot(one, other)) for one, other in ((high, high), (high, low), (low, low))
-        )
-        squares = (of_high << 2 * _HALF) + (of_both << _HALF + 1) + of_low
-        return cls(len(scores), int(units.sum()), squares)
+        sums = (int(np.dot(one, other)) for one, other in ((high, high), (high, low), (low, low)))
+        return cls(len(scores), int(units.sum()), _squares(*sums))
+
+    @classmethod
+    def of_rows(cls, scores: "Tensor") -> "list[Moments]":
+        """The moments of each row of scores `[Q, N]` on a device."""
+        units = (scores.double() * 2.0**_FRACTION).round().long()
+        high, low = units >> _HALF, units & (2**_HALF - 1)
+        sums = units.sum(1), (high * high).sum(1), (high * low).sum(1), (low * low).sum(1)
+        rows = zip(*(each.tolist() for each in sums), strict=True)
+        return [cls(scores.shape[1], total, _squares(*squares)) for total, *squares in rows]
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(self.count + other.count, self.total + other.total, self.squares + other.squares)
@@ -68,13 +77,23 @@ class Moments:
         >>> Moments.of(np.array([1, 3], np.float32)).standardised(np.array([1, 3, 9], np.float32)).tolist()
         [-1.0, 1.0, 7.0]
         """
-        variance = self.squares * self.count - self.total**2
-        if not variance:
-            return np.zeros_like(scores)
-        unit = 2.0**_FRACTION * self.count
-        mean, deviation = np.float32(self.total / unit), np.float32(math.sqrt(variance) / unit)
+        mean, deviation = self.standard
         result: Floats = (scores - mean) / deviation
         return result
+
+    @property
+    def standard(self) -> tuple[np.float32, np.float32]:
+        """The mean and the standard deviation; infinite where all are equal."""
+        variance = self.squares * self.count - self.total**2
+        if not variance:
+            return np.float32(0), np.float32(np.inf)
+        unit = 2.0**_FRACTION * self.count
+        return np.float32(self.total / unit), np.float32(math.sqrt(variance) / unit)
+
+
+def _squares(of_high: int, of_both: int, of_low: int) -> int:
+    """The sum of squares of numbers, from the products of their halves."""
+    return (of_high << 2 * _HALF) + (of_both << _HALF + 1) + of_low
 
 
 @dataclass(frozen=True)
@@ -145,7 +164,7 @@ class RankedDocument(NamedTuple):
     tokens: int = 0
 
 
-def best_of(shards: Sequence[Sequence[RankedDocument]], count: int) -> list[RankedDocument]:
+def best_of(shards: Sequence[Iterable[RankedDocument]], count: int) -> list[RankedDocument]:
     """The best documents of all shards, best first; of those with the same score, the first by key."""
     documents = (document for shard in shards for document in shard)
     return sorted(documents, key=lambda document: (-document.score, document.key))[:count]

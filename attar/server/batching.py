@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -210,17 +210,18 @@ def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job])
 
 @dataclass(frozen=True)
 class AskJob:
-    """The questions of one request, each with the name of its document, and its work (`work_of`)."""
+    """The questions of one request, each with the name of its document, or to all documents; and their work."""
 
     names: list[str]
     questions: list[str]
     top: int | None
     look: int | None
     work: list[int]
+    to_all: bool = False
 
 
 class AskQueue(Batcher[AskJob, list[Asked]]):
-    """Questions about documents: those of concurrent requests are answered together."""
+    """Questions about documents, and with a device to all: those of concurrent requests are answered together."""
 
     def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
         super().__init__(
@@ -236,7 +237,7 @@ class AskQueue(Batcher[AskJob, list[Asked]]):
         """The answers to each question; other requests have their turn in between."""
         asked: list[Asked] = []
         for turn in turns(job.work):
-            part = AskJob(job.names[turn], job.questions[turn], job.top, job.look, job.work[turn])
+            part = replace(job, names=job.names[turn], questions=job.questions[turn], work=job.work[turn])
             asked += await self.submit(part, sum(part.work))
         return asked
 
@@ -246,13 +247,18 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
 
     def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
         results: list[list[Asked] | AttarError] = [[] for _ in some]
-        for look in {job.look for job in some}:
-            alike = [at for at, job in enumerate(some) if job.look == look]
+        for look, to_all in {(job.look, job.to_all) for job in some}:
+            alike = [at for at, job in enumerate(some) if (job.look, job.to_all) == (look, to_all)]
             tops = [some[at].top for at in alike]
             top = None if None in tops else max(top for top in tops if top is not None)
             names = [name for at in alike for name in some[at].names]
             questions = [question for at in alike for question in some[at].questions]
-            answers = iter(library.ask_each(names, questions, top=top, look=look))
+            asked: Sequence[Asked | AttarError] = (
+                [Asked(found, 0) for found in library.ask_all_many(questions, top=top, look=look)]
+                if to_all
+                else library.ask_each(names, questions, top=top, look=look)
+            )
+            answers = iter(asked)
             for at in alike:
                 results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
         return results

@@ -126,19 +126,16 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     for question in questions:
         check_length("question", len(question), service.settings.max_question)
     # A device answers a batch as fast as one question.
-    work = [
-        1 if service.library.has_bank and not asks_all else work_of(question, body.top, body.look, asks_all)
-        for question in questions
-    ]
+    on_device = service.library.has_bank and not body.within
+    work = [1 if on_device else work_of(question, body.top, body.look, asks_all) for question in questions]
     check_cost(questions, body.top, work)
-    by_words = 0
-    if asks_all:
+    by_words = service.unsigned if asks_all else 0
+    if asks_all and not on_device:
         asked, missing = await service.ask_all(questions, body.top, body.look, body.within, work)
-        by_words = service.unsigned
     else:
         missing = []
         try:
-            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look, work))
+            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look, work, asks_all))
         except UnknownDocumentError as error:
             await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started

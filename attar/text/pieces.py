@@ -118,6 +118,11 @@ class PieceTokenizer:
         return np.array([piece.startswith("##") for piece in self._pieces])
 
     @cached_property
+    def whole_words(self) -> frozenset[str]:
+        """Words that are one piece."""
+        return frozenset(piece for piece in self._pieces if not piece.startswith("##"))
+
+    @cached_property
     def articles(self) -> NDArray[np.bool_]:
         """Whether each piece is an article, `[V]`."""
         return np.array([piece in ("a", "an", "the") for piece in self._pieces])

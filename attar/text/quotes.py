@@ -68,7 +68,7 @@ def normalised(text: str) -> str:
     >>> normalised("The  Tiber."), normalised("the tiber")
     ('the tiber', 'the tiber')
     """
-    return " ".join(word.form for word in words_of(text))
+    return " ".join(map(form_of, _WORD.findall(text)))
 
 
 def find_quote(quote: Sequence[Word], quoted: str, text: str, most: int = 5) -> list[Match]:

@@ -1,13 +1,19 @@
 """A bank answers as its library does, and follows it."""
 
+from collections import Counter
+
 import pytest
 import torch
 
 from attar.errors import DeviceError, OptionError, UnknownDocumentError
-from attar.library.bank import DocumentBank
+from attar.library.bank import BankShard, DocumentBank
+from attar.library.finding import letter_words
 from attar.library.library import Library
 from attar.reader.fast_questions import FastQuestions
 from attar.reader.reader import Reader
+from attar.results import Subset
+from attar.server.batching import AskJob, answer_together
+from benchmarks.stories import tell_stories
 from benchmarks.tiny_reader import tiny_parts
 from tests.library.conftest import damage
 from tests.reader.test_second_look import parts_with_look
@@ -44,7 +50,14 @@ def in_float(monkeypatch):
             encoded = parts.network().encode_questions(*given, parts.quick())
         return tuple(part.numpy() for part in encoded[:3])
 
+    def text_states(self, ids, layers):
+        with torch.inference_mode():
+            given = torch.from_numpy(ids)[None]
+            states = self._parts.network().encoder(given, torch.ones_like(given).bool(), layers=layers)
+        return states[0].numpy()
+
     monkeypatch.setattr(FastQuestions, "encode", encode)
+    monkeypatch.setattr(FastQuestions, "text_states", text_states)
 
 
 @pytest.fixture
@@ -93,6 +106,125 @@ def test_a_second_look_is_that_of_the_library_but_for_rounding(folder, texts, in
                 same(one, other, 0.05 if look else 1e-4)  # the library's second look is in int8
 
 
+class TestAskingAll:
+    """The device ranks all documents, and the best of them answer."""
+
+    ASKED = (
+        "Who met Bob in Bath?",
+        "Hi, who founded Kordex Mils?",
+        "Did Ann leave?",
+        "1610",
+        "¿Quién?",
+        "zzz",
+    )
+
+    def alike(self, bank, library, **options):
+        expected = [library.ask_all(question, **options) for question in self.ASKED]
+        for ours, theirs in zip(bank.ask_all_many(self.ASKED, **options), expected, strict=True):
+            same(ours, theirs, 1e-3)
+            assert {answer.document for answer in ours} == {answer.document for answer in theirs}
+            assert [answer.also for answer in ours] == [answer.also for answer in theirs]
+
+    @pytest.fixture
+    def stories(self, library, in_float) -> Library:
+        told = [*tell_stories(5, 40)]
+        library.add_many((f"{at}", story.text) for at, story in enumerate(told))
+        library.add("copy", told[3].text)
+        library.add("long", story(300))
+        return library
+
+    @pytest.mark.parametrize("top", [1, 5, None])
+    def test_answers_are_those_of_the_library(self, stories, top):
+        self.alike(DocumentBank(stories, "cpu"), stories, top=top)
+
+    def test_few_postings_and_questions_at_a_time(self, stories, monkeypatch):
+        for name, value in (("_POSTINGS", 40), ("_SCORES", 100), ("_BLOCK", 7)):
+            monkeypatch.setattr(f"attar.search.fast_index.{name}", value)
+        self.alike(DocumentBank(stories, "cpu"), stories)
+
+    def test_some_documents(self, stories):
+        within = Subset(names=("1", "2", "copy"))
+        self.alike(DocumentBank(stories, "cpu"), stories, within=within)
+        with pytest.raises(UnknownDocumentError):
+            DocumentBank(stories, "cpu").ask_all_many(["Who?"], within=Subset(names=("none",)))
+
+    def test_follows_what_is_added_replaced_and_removed(self, stories, monkeypatch):
+        bank = DocumentBank(stories, "cpu")
+        self.alike(bank, stories)
+        stories.add("new", "Bob met Zelda Quist in Bath. Ann left for 1,610 pounds.")
+        self.alike(bank, stories)
+        monkeypatch.setattr("attar.search.lexical._UNSORTED", 2)
+        stories.add("new", "Bob met Zelda Quest in Bath in 1610.", replace=True)
+        stories.add_many((f"more {at}", f"Ann {at} met Bob in Kordex Mills.") for at in range(5))
+        self.alike(bank, stories)
+        stories.remove("new", "3", "more 0")
+        self.alike(bank, stories)
+        assert bank.words() == sum(
+            (Counter(letter_words(stories.show(d.name).text)) for d in stories.documents()), Counter()
+        )
+
+    def test_other_spellings(self, stories):
+        stories.add("new", "Priya Raman paid 1,610 pounds to the bank.")
+        bank = DocumentBank(stories, "cpu")
+        with stories.opened() as shard:
+            asked = ["ramen", "1610", "ganse", "spendt", "wekend", "chappel"]
+            ours, theirs = (each.neighbours(asked) for each in (BankShard(shard, bank), shard))
+        assert ours == theirs
+        assert ours["1610"] == ["1,610"]
+        assert ours["chappel"] == ["chapel"]
+
+    def test_texts_that_are_not_kept(self, folder, reader, in_float):
+        with Library(folder, reader, keep_text=False) as library:
+            library.add_many((f"{at}", story.text) for at, story in enumerate(tell_stories(5, 9)))
+            self.alike(DocumentBank(library, "cpu"), library)
+
+    def test_a_damaged_document_gives_its_place_to_the_next(self, folder, reader, in_float):
+        with Library(folder, reader) as library:
+            library.add_many((f"{at}", story.text) for at, story in enumerate(tell_stories(5, 9)))
+        damage(folder, b"m1")
+        with Library(folder, reader) as library:
+            self.alike(DocumentBank(library, "cpu"), library)
+
+    def test_an_empty_library(self, library):
+        assert DocumentBank(library, "cpu").ask_all_many(["Who?"]) == library.ask_all_many(["Who?"])
+
+    def test_a_library_asks_its_bank(self, stories, monkeypatch):
+        expected = stories.ask_all("Who met Bob?")
+        bank = stories.open_bank("cpu")
+        same(stories.ask_all("Who met Bob?"), expected, 1e-3)
+        assert bank._search is not None
+
+    def test_a_server_asks_one_document_and_all_in_one_batch(self, stories):
+        stories.open_bank("cpu")
+        jobs = [
+            AskJob(["1"], ["Who met Bob?"], 2, None, [1]),
+            AskJob(["", ""], ["Who met Bob?", "Who left?"], 1, None, [1, 1], to_all=True),
+        ]
+        (one,), of_all = answer_together(stories, jobs)
+        same(one.answers, stories.ask("1", "Who met Bob?", top=2))
+        expected = stories.ask_all_many(["Who met Bob?", "Who left?"], top=1)
+        assert [asked.answers for asked in of_all] == expected
+
+    def test_a_library_goes_on_without_room_for_search(self, stories):
+        expected = stories.ask_all("Who met Bob?")
+        bank = stories.open_bank("cpu")
+        bank._most = bank.nbytes + 1
+        with pytest.warns(UserWarning, match=r"by the CPU: the 42 documents do not fit .*: about \d+ do"):
+            assert stories.ask_all("Who met Bob?") == expected
+        assert stories.has_bank
+
+    def test_a_library_goes_on_without_a_device_that_is_lost(self, stories, monkeypatch):
+        def lost(*given):
+            raise RuntimeError("CUDA error: device lost")
+
+        expected = stories.ask_all("Who met Bob?")
+        stories.open_bank("cpu")
+        monkeypatch.setattr("attar.search.fast_index.DeviceIndex.compare", lost)
+        with pytest.warns(UserWarning, match="answered by the CPU from now on: CUDA error: device lost"):
+            assert stories.ask_all("Who met Bob?") == expected
+        assert not stories.has_bank
+
+
 class TestProcesses:
     """Many questions that are asked together are answered by other processes."""
 
@@ -120,7 +252,7 @@ class TestProcesses:
 
     def test_a_process_that_ends_is_done_without(self, filled):
         bank = DocumentBank(filled, "cpu", workers=1)
-        for worker in bank._workers:
+        for worker in bank._pool._workers:
             worker.process.kill()
         questions = [f"Who met {at}?" for at in range(70)]
         ours, theirs = (each.ask_many("short", questions, top=1) for each in (bank, filled))

@@ -73,4 +73,4 @@ def test_says_how_often_an_answer_is_right() -> None:
     # Three quarters of the questions have an answer, and all of these are right.
     assert found.probabilities(constant)[0] == pytest.approx(0.75, abs=0.02)
     # The sentence is right even where other words of it are.
-    assert found.quote_probability(constant) == pytest.approx(0.75, abs=0.02)
+    assert found.quote_probability(constant, 0.0) == pytest.approx(0.75, abs=0.02)
