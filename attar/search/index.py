@@ -39,7 +39,7 @@ _QUERIES = 1_024
 _SPARE = 8
 
 
-class Query:
+class SearchQuery:
     """A query as both scores need it: the triangle `[numbers]` for signatures, and word pieces for BM25."""
 
     def __init__(self, signer: Signer, text: str, ids: NDArray[np.int64]) -> None:
@@ -90,7 +90,7 @@ class SearchIndex:
         self._version = 0
         self._missing: list[str] = []
         self._by_words = False
-        self._queries: OrderedDict[str, Query] = OrderedDict()
+        self._queries: OrderedDict[str, SearchQuery] = OrderedDict()
         self._recent: OrderedDict[str, _Compared] = OrderedDict()
 
     def __len__(self) -> int:
@@ -163,12 +163,12 @@ class SearchIndex:
         with self._lock:
             return [self._table.words.corpus(of_text) for of_text in pieces]
 
-    def queries(self, texts: Sequence[str]) -> list[Query]:
+    def queries(self, texts: Sequence[str]) -> list[SearchQuery]:
         """Texts as queries; those of the last ones are kept."""
         with self._lock:
             new = list(dict.fromkeys(text for text in texts if text not in self._queries))
             for text, (ids, _) in zip(new, self.signer.reader.tokenizer.read_sentences(new), strict=True):
-                self._queries[text] = Query(self.signer, text, ids)
+                self._queries[text] = SearchQuery(self.signer, text, ids)
             queries = [self._queries[text] for text in texts]
             while len(self._queries) > _QUERIES:
                 self._queries.popitem(last=False)
