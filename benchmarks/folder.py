@@ -2,8 +2,8 @@
 
 The folder (`firm_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms
 (`form_files.py`) are asked one by one, as plain text, DOCX and PDF. Both were written before the work that they
-measure. The first results have been looked at question by question, and rules mended (`LOG.md`). `--set 2` and
-`--set 3` are other folders and other forms (`folder_files.py`), each written before it was measured.
+measure. The first results have been looked at question by question, and rules mended (`LOG.md`). `--set 2`,
+`--set 3` and `--set 4` are other folders and forms (`folder_files.py`), each written before it was measured.
 """
 
 import json
@@ -191,7 +191,7 @@ def main(
         bool, typer.Option("--verbose", help="Print each question and what was answered.")
     ] = False,
     only: Annotated[str, typer.Option(help="firm (the folder) or forms; both by default.")] = "",
-    which: Annotated[int, typer.Option("--set", min=1, max=3, help="Which folder and forms.")] = 1,
+    which: Annotated[int, typer.Option("--set", min=1, max=4, help="Which folder and forms.")] = 1,
     novel: Annotated[Path | None, typer.Option(help="A novel as a text, instead of made-up stories.")] = None,
     reader: ReaderFolder = None,
     as_json: Json = False,
@@ -203,7 +203,7 @@ def main(
         name, make, forms = "firm", partial(make_firm, novel_text=text), make_forms()
         folder_questions, form_questions = QUESTIONS / "firm.json", QUESTIONS / "forms.json"
     else:
-        name, place = {2: "theatre", 3: "landlord"}[which], QUESTIONS / f"folder-{which}"
+        name, place = {2: "theatre", 3: "landlord", 4: "vets"}[which], QUESTIONS / f"folder-{which}"
         make, forms = partial(make_folder, source=place / "files"), make_forms_of(place / "forms")
         folder_questions, form_questions = place / "questions.json", place / "forms.json"
     rows: dict[str, dict[str, float]] = {}

@@ -1,7 +1,8 @@
-"""The folders of made-up files of many kinds: a theatre's (`questions/folder-2`) and a landlord's (`folder-3`).
+"""The folders of made-up files of many kinds: a theatre's, a landlord's and a veterinary practice's.
 
-Nothing in them is written in Python: `rota.xlsx.json` has the arguments of the function that makes `rota.xlsx`,
-`letter.docx.txt` is the text of `letter.docx`, and a folder `papers.zip` has the files of the archive.
+They are in `questions/folder-2`, `folder-3` and `folder-4`. Nothing in them is written in Python:
+`rota.xlsx.json` has the arguments of the function that makes `rota.xlsx`, `letter.docx.txt` is the text of
+`letter.docx`, and a folder `papers.zip` has the files of the archive.
 """
 
 import json
