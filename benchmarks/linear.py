@@ -21,8 +21,8 @@ def main(
     texts: Annotated[
         int, typer.Option(min=1_000, help="Characters of the shorter texts and files.")
     ] = 1_000_000,
-    documents: Annotated[int, typer.Option(min=1_000, help="Characters of the shorter documents.")] = 20_000,
-    added: Annotated[int, typer.Option(min=500, help="The same of those that are added.")] = 2_000,
+    documents: Annotated[int, typer.Option(min=1_000, help="Characters of the shorter documents.")] = 2_000,
+    added: Annotated[int, typer.Option(min=500, help="The same of those that are added.")] = 500,
 ) -> None:
     """Print the millions of instructions of every step; exit with code 1 if one takes more than 5 × for 4 ×."""
     if shutil.which("valgrind") is None:
