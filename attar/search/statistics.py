@@ -88,6 +88,8 @@ _VERSION = 1
 _MOST_SIZE = 4_096
 # A document's pieces are kept as 16-bit numbers.
 _MOST_PIECES = 2**16
+# Means and variances of states, which have about one as their length.
+_LARGEST = 1e30
 
 _Size = Annotated[int, msgspec.Meta(ge=1, le=_MOST_SIZE)]
 
@@ -287,9 +289,10 @@ class Statistics:
         sound = (
             len(mean) == size
             and (learned is None or learned.sizes[-1] == size)
-            and np.isfinite(mean).all()
-            and np.isfinite(triangle).all()
             and math.isfinite(written.scale)
+            # Not only finite: products of larger numbers overflow.
+            and (np.abs(mean) < _LARGEST).all()
+            and (np.abs(triangle) < _LARGEST).all()
             and len(frequencies) > 0
             and frequencies.max() <= written.documents
         )
