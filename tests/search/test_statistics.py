@@ -48,7 +48,16 @@ def test_cut_files_are_refused(statistics, cut):
 
 def test_statistics_with_a_changed_field_are_refused(statistics):
     fields = msgspec.msgpack.decode(statistics.data)
-    for at, value in ((0, 99), (2, 23), (3, 1), (5, b""), (6, float("nan")), (6, 1e306), (7, b"x"), (8, b"x")):
+    for at, value in (
+        (0, 99),
+        (2, 23),
+        (3, 1),
+        (5, b""),
+        (6, float("nan")),
+        (6, 1e306),
+        (7, b"x"),
+        (8, b"x"),
+    ):
         changed = [*fields[:at], value, *fields[at + 1 :]]
         with pytest.raises(FormatError):
             Statistics.from_bytes(msgspec.msgpack.encode(changed))
