@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attar.errors import OptionError, ShapeError
+from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.memories import Memories as Memories
 from attar.nn.memories import form_name
 from attar.ops import checks
@@ -25,12 +25,6 @@ Decays = Float[Tensor, " Bh"] | None
 Mask = Bool[Tensor, "B n"] | None
 
 
-def check_size(what: str, size: object) -> None:
-    """Refuse a size that is not a whole number from 1 up."""
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise OptionError.expected(what, "a whole number from 1 up", repr(size))
-
-
 class Mechanism(nn.Module, ABC):
     """A way to write and read memories of documents whose states have `size` dimensions.
 
@@ -46,11 +40,13 @@ class Mechanism(nn.Module, ABC):
         self, size: int, *, heads: int = 1, device: checks.Device = None, dtype: checks.Dtype = None
     ) -> None:
         super().__init__()
-        check_size("size", size)
-        check_size("heads", heads)
+        checks.check_size("size", size)
+        checks.check_size("heads", heads)
         if size % heads:
             raise OptionError.expected("heads", f"a number that divides the size, {size}", str(heads))
         self.size, self.heads, self.head_size = size, heads, size // heads
+        # The shape of a document's state; None is any size.
+        self._form: tuple[int | None, ...] = (size,)
 
     def reset_parameters(self) -> None:
         """Initialise all parameters again, as when the module was made."""
@@ -98,10 +94,18 @@ class Mechanism(nn.Module, ABC):
         return ", ".join([f"size={self.size}", *changed])
 
     def check_own(self, memories: Memories) -> None:
-        """Refuse memories of another mechanism, or of another ridge."""
+        """Refuse memories of another mechanism, ridge, size or number of heads."""
+        given: object = memories
+        if not isinstance(given, Memories):
+            raise DtypeError.expected("memories", "Memories", type(given).__name__, "encode makes them")
         if (memories.mechanism, memories.ridge) != (self.name, self.ridge):
-            own, given = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
-            raise OptionError.expected("memories", f"those of {own}", given)
+            own, other = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
+            raise OptionError.expected("memories", f"those of {own}", other)
+        shape, form = memories.state.shape[1:], self._form
+        if len(shape) != len(form) or any(a not in (None, b) for a, b in zip(form, shape, strict=True)):
+            heads = f" and {self.heads} heads" if self.heads > 1 else ""
+            found = f"a state {checks.shape_of(memories.state)}"
+            raise ShapeError.expected("memories", f"those of size {self.size}{heads}", found)
 
     def count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
@@ -151,7 +155,7 @@ def blank(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
 def add_tokens(earlier: Memories, read: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
     """The number of tokens per document after more were read; another number of documents is refused."""
     checks.check_shape("memories.tokens", earlier.tokens, tuple(read.shape), "one memory per document")
-    checks.check_device("memories.tokens", earlier.tokens, read)
+    checks.check_device("memories", earlier.tokens, read)
     return earlier.tokens + read
 
 
@@ -188,6 +192,7 @@ class MatrixMechanism(Mechanism):
         if scale not in (None, "sqrt", "mean"):
             raise OptionError.expected("scale", "None, 'sqrt' or 'mean'", repr(scale))
         checks.check_backend(backend)
+        self._form = (*([heads] if heads > 1 else []), self.head_size, self.head_size)
         self.scale: Scale = scale
         self.backend: checks.Backend = backend
 
@@ -224,9 +229,10 @@ class MatrixMechanism(Mechanism):
             raise OptionError.expected(f"further inputs of {self.name!r}", expected, ", ".join(unknown))
 
     def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
-        """C q / scale."""
+        """Cᵀ q / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of what was written."""
         self.check_own(memories)
-        return self.read(memories.state, memories.tokens, queries)
+        prepared = memories.prepare().prepared
+        return self.read(memories.state if prepared is None else prepared, memories.tokens, queries)
 
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
         self.check_own(memories)

@@ -3,7 +3,7 @@
 import torch
 
 from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States
-from attar.ops.checks import Lengths, check_floats, check_shape, is_traced
+from attar.ops.checks import Device, Dtype, Lengths, check_floats, check_shape, is_traced
 from attar.ops.lookups import softmax_lookup
 
 
@@ -51,6 +51,10 @@ class SoftmaxAttention(Mechanism):
     """
 
     name = "softmax"
+
+    def __init__(self, size: int, *, heads: int = 1, device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__(size, heads=heads, device=device, dtype=dtype)
+        self._form = (None, size)
 
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The states themselves."""

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
-from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Memories, Scale, Written, blank
+from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Scale, Written, blank
 from attar.ops import checks
 from attar.ops.lookups import RIDGE
 
@@ -73,6 +73,7 @@ class KeyedAttention(MatrixMechanism):
         dtype: checks.Dtype = None,
     ) -> None:
         super().__init__(size, heads=heads, scale=scale)
+        self._form = (*self._form[:-1], None)
         check_features(features)
         self.features: Features = features
         self.gate_bias = gate_bias
@@ -99,12 +100,6 @@ class KeyedAttention(MatrixMechanism):
         gate, bias, key = (p.to(hidden.dtype) for p in (self.gate.weight, self.gate.bias, self.key.weight))
         opened = torch.sigmoid(nn.functional.linear(hidden, gate, bias))
         return opened * positive(self.features, nn.functional.linear(hidden, key))
-
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
-        """Σ (key_t · q) x_t / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of the values."""
-        self.check_own(memories)
-        prepared = memories.prepare().prepared
-        return self.read(memories.state if prepared is None else prepared, memories.tokens, queries)
 
     def written(
         self, hidden: Float[Tensor, "B n k"], mask: Mask, *, values: Float[Tensor, "B n d"] | None = None
