@@ -93,7 +93,7 @@ class Mechanism(nn.Module, ABC):
         changed = [f"{name}={value!r}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([f"size={self.size}", *changed])
 
-    def check_own(self, memories: Memories) -> None:
+    def _check_own(self, memories: Memories) -> None:
         """Refuse memories of another mechanism, ridge, size or number of heads."""
         given: object = memories
         if not isinstance(given, Memories):
@@ -107,7 +107,7 @@ class Mechanism(nn.Module, ABC):
             found = f"a state {checks.shape_of(memories.state)}"
             raise ShapeError.expected("memories", f"those of size {self.size}{heads}", found)
 
-    def count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
+    def _count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
         checks.check_floats("hidden", hidden, "B n k")
         batch, n, k = hidden.shape
@@ -117,34 +117,30 @@ class Mechanism(nn.Module, ABC):
             return hidden.new_full((batch,), n, dtype=torch.int64)
         return checks.token_counts(lengths, hidden)
 
-    def split(self, states: Float[Tensor, "B n size"]) -> Float[Tensor, "Bh n part"]:
+    def _split(self, states: Float[Tensor, "B n size"]) -> Float[Tensor, "Bh n part"]:
         """Heads as documents of their own: `[B, n, size]` to `[B · heads, n, size / heads]`."""
         if self.heads == 1:
             return states
-        return fold(
-            states.reshape(*states.shape[:2], self.heads, states.shape[2] // self.heads).transpose(1, 2)
-        )
+        parts = states.reshape(*states.shape[:2], self.heads, states.shape[2] // self.heads)
+        return self._fold(parts.transpose(1, 2))
 
-    def join(self, states: Float[Tensor, "Bh n part"]) -> Float[Tensor, "B n size"]:
+    def _join(self, states: Float[Tensor, "Bh n part"]) -> Float[Tensor, "B n size"]:
         """The parts of all heads next to each other again."""
-        return states if self.heads == 1 else self.unfold(states).transpose(1, 2).flatten(2)
+        return states if self.heads == 1 else self._unfold(states).transpose(1, 2).flatten(2)
 
-    def per_head(self, numbers: Int[Tensor, " B"]) -> Int[Tensor, " Bh"]:
+    def _per_head(self, numbers: Int[Tensor, " B"]) -> Int[Tensor, " Bh"]:
         """A number per document, repeated for each head."""
         return numbers if self.heads == 1 else numbers.repeat_interleave(self.heads)
 
-    def unfold(self, states: Float[Tensor, "Bh ..."]) -> Float[Tensor, "B ..."]:
+    def _fold(self, states: Float[Tensor, "B ..."]) -> Float[Tensor, "Bh ..."]:
+        """`[B, heads, …]` to `[B · heads, …]`; unchanged with one head."""
+        return states if self.heads == 1 else states.flatten(0, 1)
+
+    def _unfold(self, states: Float[Tensor, "Bh ..."]) -> Float[Tensor, "B ..."]:
         """`[B · heads, …]` to `[B, heads, …]`; unchanged with one head."""
-        return (
-            states
-            if self.heads == 1
-            else states.reshape(states.shape[0] // self.heads, self.heads, *states.shape[1:])
-        )
-
-
-def fold(states: Float[Tensor, "B heads ..."]) -> Float[Tensor, "Bh ..."]:
-    """`[B, heads, …]` to `[B · heads, …]`."""
-    return states.flatten(0, 1)
+        if self.heads == 1:
+            return states
+        return states.reshape(states.shape[0] // self.heads, self.heads, *states.shape[1:])
 
 
 def blank(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
@@ -198,29 +194,29 @@ class MatrixMechanism(Mechanism):
 
     def encode(self, hidden: States, lengths: checks.Lengths = None, **inputs: Any) -> Memories:
         """C of each document; `inputs` are what else the mechanism writes."""
-        return self._read(None, hidden, lengths, inputs)
+        return self._encode(None, hidden, lengths, inputs)
 
     def extend(
         self, memories: Memories, hidden: States, lengths: checks.Lengths = None, **inputs: Any
     ) -> Memories:
         """C of each document after more tokens."""
-        self.check_own(memories)
-        return self._read(memories, hidden, lengths, inputs)
+        self._check_own(memories)
+        return self._encode(memories, hidden, lengths, inputs)
 
-    def _read(
+    def _encode(
         self, earlier: Memories | None, hidden: States, lengths: checks.Lengths, inputs: dict[str, Any]
     ) -> Memories:
         self._check_inputs(inputs)
-        tokens, initial = self.count_tokens(hidden, lengths), None
+        tokens, initial = self._count_tokens(hidden, lengths), None
         counts = None if lengths is None else tokens
         if earlier is not None:
             tokens = add_tokens(earlier, tokens)
-            initial = earlier.state if self.heads == 1 else fold(earlier.state)
-        state, kept = self.write(hidden, counts, initial, **inputs)
-        kept = None if kept is None else self.unfold(kept)
+            initial = self._fold(earlier.state)
+        state, kept = self._write(hidden, counts, initial, **inputs)
+        kept = None if kept is None else self._unfold(kept)
         if kept is not None and earlier is not None:
             kept = None if earlier.kept is None else earlier.kept * kept
-        return Memories(self.unfold(state), tokens, self.name, kept, ridge=self.ridge)
+        return Memories(self._unfold(state), tokens, self.name, kept, ridge=self.ridge)
 
     def _check_inputs(self, given: dict[str, Any]) -> None:
         unknown = [name for name in given if name not in self.inputs]
@@ -230,12 +226,12 @@ class MatrixMechanism(Mechanism):
 
     def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
         """Cᵀ q / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of what was written."""
-        self.check_own(memories)
+        self._check_own(memories)
         prepared = memories.prepare().prepared
-        return self.read(memories.state if prepared is None else prepared, memories.tokens, queries)
+        return self._readouts(memories.state if prepared is None else prepared, memories.tokens, queries)
 
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
-        self.check_own(memories)
+        self._check_own(memories)
         if self.ridge and memories.prepared is None:
             raise OptionError(
                 "matrices: the memories of a ridge are not prepared", "call memories.prepare() first"
@@ -261,26 +257,26 @@ class MatrixMechanism(Mechanism):
         Packed sequences are one row `[1, T, size]`, with `cu_seqlens` as the places where they start and end.
         """
         self._check_inputs(inputs)
-        tokens = self.count_tokens(hidden, lengths)
+        tokens = self._count_tokens(hidden, lengths)
         checks.check_floats("queries", queries, "B n k")
         checks.check_shape("queries", queries, tuple(hidden.shape), "one query per token")
         mask, initial = checks.length_mask(lengths, hidden), None
-        written = self.written(blank(hidden, mask), mask, **inputs)
+        written = self._written(blank(hidden, mask), mask, **inputs)
         before = torch.zeros_like(tokens)
         if memories is not None:
-            self.check_own(memories)
+            self._check_own(memories)
             checks.check_shape(
                 "memories.tokens", memories.tokens, tuple(tokens.shape), "one memory per document"
             )
             before = memories.tokens
-            initial = memories.state if self.heads == 1 else fold(memories.state)
+            initial = self._fold(memories.state)
         readouts = lookup_along(
             *(written.keys, written.keys if written.values is None else written.values),
-            self.split(blank(queries, mask)),
+            self._split(blank(queries, mask)),
             alpha=written.alpha,
             beta=written.beta,
             initial=initial,
-            lengths=None if lengths is None else self.per_head(tokens),
+            lengths=None if lengths is None else self._per_head(tokens),
             cu_seqlens=cu_seqlens,
         )
         position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
@@ -288,25 +284,25 @@ class MatrixMechanism(Mechanism):
             starts = torch.as_tensor(cu_seqlens).to(hidden.device, torch.int64)
             position = position - starts[torch.searchsorted(starts, position, right=False) - 1]
         if self.scale is not None:
-            readouts = readouts / self._divisor(self.per_head(before)[:, None] + position, readouts.dtype)
-        return self.join(readouts)
+            readouts = readouts / self._divisor(self._per_head(before)[:, None] + position, readouts.dtype)
+        return self._join(readouts)
 
-    def write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
+    def _write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
         """C of documents, and ∏ α where there is decay, given states, lengths and the C to continue from, or None."""
         hidden, lengths, initial = args
         mask = checks.length_mask(lengths, hidden)
-        written = self.written(blank(hidden, mask), mask, **inputs)
-        counts = None if lengths is None else self.per_head(lengths)
+        written = self._written(blank(hidden, mask), mask, **inputs)
+        counts = None if lengths is None else self._per_head(lengths)
         gates = {"alpha": written.alpha, "beta": written.beta}
         memory = encode(written.keys, **gates, lengths=counts, initial=initial, backend=self.backend)
-        return memory, self.decay(written.alpha, counts)
+        return memory, self._decay(written.alpha, counts)
 
     @abstractmethod
-    def written(self, *args: Any, **inputs: Any) -> Written:
+    def _written(self, *args: Any, **inputs: Any) -> Written:
         """What is written of each token, given states that are 0 in padding, and the mask."""
 
     @staticmethod
-    def decay(alpha: Gates, lengths: Int[Tensor, " Bh"] | None) -> Decays:
+    def _decay(alpha: Gates, lengths: Int[Tensor, " Bh"] | None) -> Decays:
         """∏ α over the tokens of each document."""
         if alpha is None:
             return None
@@ -314,7 +310,7 @@ class MatrixMechanism(Mechanism):
         gates = neutral_in_padding(alpha, None, mask, alpha.dtype)[0]
         return None if gates is None else gates.prod(1)
 
-    def read(
+    def _readouts(
         self, state: Float[Tensor, "B ..."], tokens: Int[Tensor, " B"], queries: Queries
     ) -> Float[Tensor, "B m d"]:
         """The product of each document's matrix with its queries, divided by the scale."""
@@ -323,14 +319,13 @@ class MatrixMechanism(Mechanism):
             *("queries", queries, (tokens.shape[0], queries.shape[1], self.size)),
             "one row of queries per memory",
         )
-        matrix = state if self.heads == 1 else fold(state)
-        rows = self.split(queries)
+        matrix, rows = self._fold(state), self._split(queries)
         if self.scale is None:
-            return self.join(lookup(matrix, rows))
+            return self._join(lookup(matrix, rows))
         # The query is divided, not the readout, and in the wider dtype: C q may be too large for float16.
         wide = rows.to(torch.promote_types(matrix.dtype, rows.dtype))
-        divided = wide / self._divisor(self.per_head(tokens)[:, None], wide.dtype)
-        return self.join(lookup(matrix, divided)).to(queries.dtype)
+        divided = wide / self._divisor(self._per_head(tokens)[:, None], wide.dtype)
+        return self._join(lookup(matrix, divided)).to(queries.dtype)
 
     def _divisor(self, tokens: Int[Tensor, "Bh n"], dtype: torch.dtype) -> Float[Tensor, "Bh n 1"]:
         """What readouts after so many tokens are divided by; an empty document counts as one token."""

@@ -101,7 +101,7 @@ class KeyedAttention(MatrixMechanism):
         opened = torch.sigmoid(nn.functional.linear(hidden, gate, bias))
         return opened * positive(self.features, nn.functional.linear(hidden, key))
 
-    def written(
+    def _written(
         self, hidden: Float[Tensor, "B n k"], mask: Mask, *, values: Float[Tensor, "B n d"] | None = None
     ) -> Written:
         """Keys and values of each token; `values` must be given."""
@@ -116,9 +116,9 @@ class KeyedAttention(MatrixMechanism):
         if d % self.heads:
             raise ShapeError.expected("values", f"a size that {self.heads} heads divide", str(d))
         dtype = checks.accumulation_dtype(torch.promote_types(hidden.dtype, values.dtype))
-        return Written(self.split(self.keys(hidden)).to(dtype), self.split(blank(values, mask)).to(dtype))
+        return Written(self._split(self.keys(hidden)).to(dtype), self._split(blank(values, mask)).to(dtype))
 
-    def write(
+    def _write(
         self,
         hidden: Float[Tensor, "B n k"],
         lengths: Int[Tensor, " B"] | None,
@@ -128,7 +128,7 @@ class KeyedAttention(MatrixMechanism):
     ) -> tuple[Matrices, None]:
         """Σ key xᵀ, summed in float32 or float64, continuing from `initial`."""
         mask = checks.length_mask(lengths, hidden)
-        keys, own, *_ = self.written(blank(hidden, mask), mask, values=values)
+        keys, own, *_ = self._written(blank(hidden, mask), mask, values=values)
         written = keys if own is None else torch.cat([own, keys], 2) if self.ridge else own
         with checks.without_autocast(hidden):
             if initial is None:
