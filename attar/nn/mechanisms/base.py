@@ -11,8 +11,8 @@ from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.memories import Memories as Memories
 from attar.nn.memories import form_name
 from attar.ops import checks
-from attar.ops.along import lookup_along
-from attar.ops.gram import encode, neutral_in_padding
+from attar.ops.along import lookup_along, sequence_starts
+from attar.ops.gram import blank_gates, encode
 from attar.ops.lookups import lookup
 
 Scale = Literal["sqrt", "mean"] | None
@@ -227,8 +227,15 @@ class MatrixMechanism(Mechanism):
     def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
         """Cᵀ q / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of what was written."""
         self._check_own(memories)
-        prepared = memories.prepare().prepared
-        return self._readouts(memories.state if prepared is None else prepared, memories.tokens, queries)
+        checks.check_floats("queries", queries, "B m k")
+        shape = memories.tokens.shape[0], queries.shape[1], self.size
+        checks.check_shape("queries", queries, shape, "one row of queries per memory")
+        memories = memories.prepare()
+        matrix = self._fold(memories.state if memories.prepared is None else memories.prepared)
+        rows = self._split(queries)
+        if self.scale is not None:
+            rows = self._divide(rows, self._per_head(memories.tokens)[:, None], matrix.dtype)
+        return self._join(lookup(matrix, rows)).to(queries.dtype)
 
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
         self._check_own(memories)
@@ -260,32 +267,28 @@ class MatrixMechanism(Mechanism):
         tokens = self._count_tokens(hidden, lengths)
         checks.check_floats("queries", queries, "B n k")
         checks.check_shape("queries", queries, tuple(hidden.shape), "one query per token")
-        mask, initial = checks.length_mask(lengths, hidden), None
+        mask, initial, before = checks.length_mask(lengths, hidden), None, torch.zeros_like(tokens)
         written = self._written(blank(hidden, mask), mask, **inputs)
-        before = torch.zeros_like(tokens)
         if memories is not None:
             self._check_own(memories)
-            checks.check_shape(
-                "memories.tokens", memories.tokens, tuple(tokens.shape), "one memory per document"
-            )
-            before = memories.tokens
-            initial = self._fold(memories.state)
+            before, initial = add_tokens(memories, before), self._fold(memories.state)
+        rows = self._split(blank(queries, mask))
+        if self.scale is not None:
+            position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
+            if cu_seqlens is not None:
+                starts = sequence_starts(cu_seqlens, hidden.shape[1]).to(hidden.device)
+                position = position - starts[torch.searchsorted(starts, position) - 1]
+            counts = self._per_head(before)[:, None] + position
+            rows = self._divide(rows, counts, checks.accumulation_dtype(hidden.dtype))
         readouts = lookup_along(
-            *(written.keys, written.keys if written.values is None else written.values),
-            self._split(blank(queries, mask)),
+            *(written.keys, written.keys if written.values is None else written.values, rows),
             alpha=written.alpha,
             beta=written.beta,
             initial=initial,
             lengths=None if lengths is None else self._per_head(tokens),
             cu_seqlens=cu_seqlens,
         )
-        position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
-        if cu_seqlens is not None:
-            starts = torch.as_tensor(cu_seqlens).to(hidden.device, torch.int64)
-            position = position - starts[torch.searchsorted(starts, position, right=False) - 1]
-        if self.scale is not None:
-            readouts = readouts / self._divisor(self._per_head(before)[:, None] + position, readouts.dtype)
-        return self._join(readouts)
+        return self._join(readouts).to(queries.dtype)
 
     def _write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
         """C of documents, and ∏ α where there is decay, given states, lengths and the C to continue from, or None."""
@@ -295,37 +298,21 @@ class MatrixMechanism(Mechanism):
         counts = None if lengths is None else self._per_head(lengths)
         gates = {"alpha": written.alpha, "beta": written.beta}
         memory = encode(written.keys, **gates, lengths=counts, initial=initial, backend=self.backend)
-        return memory, self._decay(written.alpha, counts)
+        if written.alpha is None:
+            return memory, None
+        per_head = checks.length_mask(counts, written.keys)
+        return memory, blank_gates(written.alpha, per_head, 1.0).prod(1)
 
     @abstractmethod
     def _written(self, *args: Any, **inputs: Any) -> Written:
         """What is written of each token, given states that are 0 in padding, and the mask."""
 
-    @staticmethod
-    def _decay(alpha: Gates, lengths: Int[Tensor, " Bh"] | None) -> Decays:
-        """∏ α over the tokens of each document."""
-        if alpha is None:
-            return None
-        mask = checks.length_mask(lengths, alpha[:, :, None])
-        gates = neutral_in_padding(alpha, None, mask, alpha.dtype)[0]
-        return None if gates is None else gates.prod(1)
-
-    def _readouts(
-        self, state: Float[Tensor, "B ..."], tokens: Int[Tensor, " B"], queries: Queries
-    ) -> Float[Tensor, "B m d"]:
-        """The product of each document's matrix with its queries, divided by the scale."""
-        checks.check_floats("queries", queries, "B m k")
-        checks.check_shape(
-            *("queries", queries, (tokens.shape[0], queries.shape[1], self.size)),
-            "one row of queries per memory",
-        )
-        matrix, rows = self._fold(state), self._split(queries)
-        if self.scale is None:
-            return self._join(lookup(matrix, rows))
-        # The query is divided, not the readout, and in the wider dtype: C q may be too large for float16.
-        wide = rows.to(torch.promote_types(matrix.dtype, rows.dtype))
-        divided = wide / self._divisor(self._per_head(tokens)[:, None], wide.dtype)
-        return self._join(lookup(matrix, divided)).to(queries.dtype)
+    def _divide(
+        self, queries: Float[Tensor, "Bh m k"], tokens: Int[Tensor, "Bh ..."], dtype: torch.dtype
+    ) -> Float[Tensor, "Bh m k"]:
+        """Queries, not readouts, are divided, and in the wider dtype: C q may be too large for float16."""
+        wide = queries.to(torch.promote_types(dtype, queries.dtype))
+        return wide / self._divisor(tokens, wide.dtype)
 
     def _divisor(self, tokens: Int[Tensor, "Bh n"], dtype: torch.dtype) -> Float[Tensor, "Bh n 1"]:
         """What readouts after so many tokens are divided by; an empty document counts as one token."""
