@@ -1,6 +1,7 @@
 """What documents become, as an algebra: memories that are indexed, joined, added, subtracted, prepared, saved."""
 
 import dataclasses
+import itertools
 import json
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -120,15 +121,14 @@ class Memories:
                 dataclasses.replace(each, state=pad(each.state, (0, 0, 0, rows - each.state.shape[1])))
                 for each in memories
             ]
-        present = [name for name in TENSORS if all(getattr(each, name) is not None for each in memories)]
-        joined: dict[str, Any] = {
-            name: torch.cat([getattr(each, name) for each in memories]) for name in present
-        }
-        names = None
-        if all(each.names is not None for each in memories):
-            names = tuple(name for each in memories for name in each.names or ())
-        empty: dict[str, Any] = dict.fromkeys(TENSORS)
-        return dataclasses.replace(first, **(empty | joined), names=names)
+
+        def joined(name: str) -> Any:
+            tensors = [getattr(each, name) for each in memories]
+            return None if any(tensor is None for tensor in tensors) else torch.cat(tensors)
+
+        names = [each.names for each in memories if each.names is not None]
+        every = tuple(itertools.chain(*names)) if len(names) == len(memories) else None
+        return dataclasses.replace(first, **{name: joined(name) for name in TENSORS}, names=every)
 
     def repeat_interleave(self, repeats: int) -> "Memories":
         """Each document several times in a row, one per beam."""

@@ -45,8 +45,6 @@ class Mechanism(nn.Module, ABC):
         if size % heads:
             raise OptionError.expected("heads", f"a number that divides the size, {size}", str(heads))
         self.size, self.heads, self.head_size = size, heads, size // heads
-        # The shape of a document's state; None is any size.
-        self._form: tuple[int | None, ...] = (size,)
 
     def reset_parameters(self) -> None:
         """Initialise all parameters again, as when the module was made."""
@@ -55,9 +53,10 @@ class Mechanism(nn.Module, ABC):
     def encode(self, hidden: States, lengths: checks.Lengths = None) -> Memories:
         """The memories of documents; what follows a document's length is ignored."""
 
-    @abstractmethod
     def extend(self, memories: Memories, hidden: States, lengths: checks.Lengths = None) -> Memories:
         """The memories after more tokens: the same as encoding the old and the new tokens at once."""
+        self._check_own(memories)
+        return memories + self.encode(hidden, lengths)
 
     @abstractmethod
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
@@ -101,11 +100,23 @@ class Mechanism(nn.Module, ABC):
         if (memories.mechanism, memories.ridge) != (self.name, self.ridge):
             own, other = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
             raise OptionError.expected("memories", f"those of {own}", other)
-        shape, form = memories.state.shape[1:], self._form
-        if len(shape) != len(form) or any(a not in (None, b) for a, b in zip(form, shape, strict=True)):
+        shape, form = memories.state.shape[1:], self._form()
+        known = [(own, size) for own, size in zip(form, shape, strict=False) if own is not None]
+        if len(shape) != len(form) or any(own != size for own, size in known):
             heads = f" and {self.heads} heads" if self.heads > 1 else ""
             found = f"a state {checks.shape_of(memories.state)}"
             raise ShapeError.expected("memories", f"those of size {self.size}{heads}", found)
+
+    def _form(self) -> tuple[int | None, ...]:
+        """The shape of a document's state; None is any size."""
+        return (self.size,)
+
+    def _check_queries(self, memories: Memories, queries: Queries) -> None:
+        """Refuse memories of others, and queries of another size or number of documents."""
+        self._check_own(memories)
+        checks.check_floats("queries", queries, "B m k")
+        shape = memories.tokens.shape[0], queries.shape[1], self.size
+        checks.check_shape("queries", queries, shape, "one row of queries per memory")
 
     def _count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
@@ -188,7 +199,6 @@ class MatrixMechanism(Mechanism):
         if scale not in (None, "sqrt", "mean"):
             raise OptionError.expected("scale", "None, 'sqrt' or 'mean'", repr(scale))
         checks.check_backend(backend)
-        self._form = (*([heads] if heads > 1 else []), self.head_size, self.head_size)
         self.scale: Scale = scale
         self.backend: checks.Backend = backend
 
@@ -202,6 +212,9 @@ class MatrixMechanism(Mechanism):
         """C of each document after more tokens."""
         self._check_own(memories)
         return self._encode(memories, hidden, lengths, inputs)
+
+    def _form(self) -> tuple[int | None, ...]:
+        return (*([] if self.heads == 1 else [self.heads]), self.head_size, self.head_size)
 
     def _encode(
         self, earlier: Memories | None, hidden: States, lengths: checks.Lengths, inputs: dict[str, Any]
@@ -226,10 +239,7 @@ class MatrixMechanism(Mechanism):
 
     def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
         """Cᵀ q / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of what was written."""
-        self._check_own(memories)
-        checks.check_floats("queries", queries, "B m k")
-        shape = memories.tokens.shape[0], queries.shape[1], self.size
-        checks.check_shape("queries", queries, shape, "one row of queries per memory")
+        self._check_queries(memories, queries)
         memories = memories.prepare()
         matrix = self._fold(memories.state if memories.prepared is None else memories.prepared)
         rows = self._split(queries)

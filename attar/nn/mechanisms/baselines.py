@@ -3,7 +3,7 @@
 import torch
 
 from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States
-from attar.ops.checks import Device, Dtype, Lengths, check_floats, check_shape, is_traced
+from attar.ops.checks import Lengths, is_traced
 from attar.ops.lookups import softmax_lookup
 
 
@@ -27,18 +27,10 @@ class NoAttention(Mechanism):
         state = hidden.gather(1, last)[:, 0]
         return Memories(torch.where(tokens[:, None] > 0, state, 0), tokens, self.name)
 
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
-        """The new last state, or the old one where there is no new token."""
-        self._check_own(memories)
-        return memories + self.encode(hidden, lengths)
-
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The last state, for any query."""
-        self._check_own(memories)
-        check_floats("queries", queries, "B m k")
-        shape = (memories.state.shape[0], queries.shape[1], self.size)
-        check_shape("queries", queries, shape, "one row of queries per memory")
-        return memories.state.to(queries.dtype)[:, None].expand(shape)
+        self._check_queries(memories, queries)
+        return memories.state.to(queries.dtype)[:, None].expand(queries.shape)
 
 
 class SoftmaxAttention(Mechanism):
@@ -52,22 +44,16 @@ class SoftmaxAttention(Mechanism):
 
     name = "softmax"
 
-    def __init__(self, size: int, *, heads: int = 1, device: Device = None, dtype: Dtype = None) -> None:
-        super().__init__(size, heads=heads, device=device, dtype=dtype)
-        self._form = (None, size)
+    def _form(self) -> tuple[int | None, ...]:
+        return None, self.size
 
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The states themselves."""
         return Memories(hidden, self._count_tokens(hidden, lengths), self.name)
 
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
-        """The old states followed by the new ones."""
-        self._check_own(memories)
-        return memories + self.encode(hidden, lengths)
-
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The average of the states of each head, weighted by softmax(H q)."""
-        self._check_own(memories)
+        self._check_queries(memories, queries)
         # Without padding no mask is needed, which would copy all states; a GPU is not synchronised for this.
         whole = (
             memories.tokens.device.type == "cpu"
@@ -75,7 +61,4 @@ class SoftmaxAttention(Mechanism):
             and bool((memories.tokens == memories.state.shape[1]).all())
         )
         lengths = None if whole else self._per_head(memories.tokens)
-        check_floats("queries", queries, "B m k")
-        shape = (memories.tokens.shape[0], queries.shape[1], self.size)
-        check_shape("queries", queries, shape, "one row of queries per document")
         return self._join(softmax_lookup(self._split(memories.state), self._split(queries), lengths=lengths))

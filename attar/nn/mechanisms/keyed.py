@@ -73,7 +73,6 @@ class KeyedAttention(MatrixMechanism):
         dtype: checks.Dtype = None,
     ) -> None:
         super().__init__(size, heads=heads, scale=scale)
-        self._form = (*self._form[:-1], None)
         check_features(features)
         self.features: Features = features
         self.gate_bias = gate_bias
@@ -94,6 +93,9 @@ class KeyedAttention(MatrixMechanism):
         self.gate.reset_parameters()
         nn.init.constant_(self.gate.bias, self.gate_bias)
         self.key.reset_parameters()
+
+    def _form(self) -> tuple[int | None, ...]:
+        return (*super()._form()[:-1], None)
 
     def keys(self, hidden: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
         """σ(W h + b) ⊙ φ(V h), in the states' dtype."""
