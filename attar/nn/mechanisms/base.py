@@ -100,16 +100,14 @@ class Mechanism(nn.Module, ABC):
         if (memories.mechanism, memories.ridge) != (self.name, self.ridge):
             own, other = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
             raise OptionError.expected("memories", f"those of {own}", other)
-        shape, form = memories.state.shape[1:], self._form()
-        known = [(own, size) for own, size in zip(form, shape, strict=False) if own is not None]
-        if len(shape) != len(form) or any(own != size for own, size in known):
+        if not self._fits(memories.state.shape[1:]):
             heads = f" and {self.heads} heads" if self.heads > 1 else ""
             found = f"a state {checks.shape_of(memories.state)}"
             raise ShapeError.expected("memories", f"those of size {self.size}{heads}", found)
 
-    def _form(self) -> tuple[int | None, ...]:
-        """The shape of a document's state; None is any size."""
-        return (self.size,)
+    def _fits(self, shape: torch.Size) -> bool:
+        """Whether this is the shape of a document's state."""
+        return shape == (self.size,)
 
     def _check_queries(self, memories: Memories, queries: Queries) -> None:
         """Refuse memories of others, and queries of another size or number of documents."""
@@ -213,8 +211,12 @@ class MatrixMechanism(Mechanism):
         self._check_own(memories)
         return self._encode(memories, hidden, lengths, inputs)
 
-    def _form(self) -> tuple[int | None, ...]:
-        return (*([] if self.heads == 1 else [self.heads]), self.head_size, self.head_size)
+    def _fits(self, shape: torch.Size) -> bool:
+        return shape[-1] == self.head_size and self._has_rows(shape)
+
+    def _has_rows(self, shape: torch.Size) -> bool:
+        rows = (self.head_size,) if self.heads == 1 else (self.heads, self.head_size)
+        return shape[:-1] == rows
 
     def _encode(
         self, earlier: Memories | None, hidden: States, lengths: checks.Lengths, inputs: dict[str, Any]

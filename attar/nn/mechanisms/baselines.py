@@ -44,8 +44,8 @@ class SoftmaxAttention(Mechanism):
 
     name = "softmax"
 
-    def _form(self) -> tuple[int | None, ...]:
-        return None, self.size
+    def _fits(self, shape: torch.Size) -> bool:
+        return shape[1:] == (self.size,)
 
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The states themselves."""

@@ -94,8 +94,8 @@ class KeyedAttention(MatrixMechanism):
         nn.init.constant_(self.gate.bias, self.gate_bias)
         self.key.reset_parameters()
 
-    def _form(self) -> tuple[int | None, ...]:
-        return (*super()._form()[:-1], None)
+    def _fits(self, shape: torch.Size) -> bool:
+        return self._has_rows(shape)
 
     def keys(self, hidden: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
         """σ(W h + b) ⊙ φ(V h), in the states' dtype."""
