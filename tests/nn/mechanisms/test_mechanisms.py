@@ -135,8 +135,19 @@ class TestEveryMechanism:
             module.extend(memories, hidden, [1])
         with pytest.raises(ShapeError, match=r"memories.tokens: expected \[3\], got \[2\]"):
             module.extend(memories, torch.zeros(3, 5, 4))
-        with pytest.raises(DeviceError, match=r"memories\.tokens: expected a tensor on cpu, got meta"):
+        with pytest.raises(
+            DeviceError, match=r"^memories: expected a tensor on cpu, got meta; call memories\.to"
+        ):
             module.extend(memories.to("meta"), hidden)
+        for other in (attention(name, 2), attention(name, 8)):
+            foreign = other.encode(torch.zeros(2, 5, other.size))
+            for use in (module.lookup, module.extend):
+                with pytest.raises(
+                    ShapeError, match=r"^memories: expected those of size 4, got a state \[2, "
+                ):
+                    use(foreign, hidden)
+        with pytest.raises(DtypeError, match=r"^memories: expected Memories, got Tensor; encode makes them$"):
+            module.lookup(memories.state, hidden)
         with pytest.raises(ShapeError, match="queries: expected"):
             module.lookup(memories, torch.zeros(2, 1, 3))
         with pytest.raises(ShapeError, match="queries: expected"):
