@@ -171,6 +171,10 @@ def test_texts_are_searched_by_the_server(three):
     passage = three.get_by_role("link", name=re.compile("Then Ann Lee met Bob"))
     expect(passage.locator("mark")).to_have_text("Ann Lee")
     expect(passage.locator(".source")).to_have_text("winterpage 2")
+    heading = three.locator("#passages-heading")
+    expect(heading).to_have_text("In the texts")
+    three.get_by_label("Search documents").fill("quantum physics")
+    expect(heading).to_have_text("None of these words; nearest in meaning")
     passage.click()
     expect(three.locator("#document-heading")).to_have_text("winter")
 
