@@ -144,6 +144,7 @@ def _print_usage_error(mistake: Any) -> None:
     line = mistake.format_message().strip().removesuffix(".")
     if "extra argument" in line and command in ("attar search", "attar verify"):
         line = "a text of several words needs quotes"
+    line = line.replace("a valid int range", "a whole number").replace("a valid int", "a whole number")
     print_note(f"{line}; see {command} --help")
 
 
