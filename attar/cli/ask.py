@@ -81,7 +81,8 @@ def ask(
     with Library(store, reader, read_only=True) as library:
         if not len(library):
             print_note("this library has no documents yet: attar add")
-        options.check_names(library, within)
+        if within is not None:
+            options.check_names(library, within)
         document, typed = _document_and_questions(library, name, questions or [])
         if document is not None and within:
             raise OptionError(

@@ -103,11 +103,11 @@ def subset_of(
     return Subset(tuple(names or ()), folder or "", tuple(tags or ()), since)
 
 
-def check_names(library: "Library", within: "Subset | None") -> None:
+def check_names(library: "Library", within: "Subset") -> None:
     """Refuse a name that no document has: left out in silence, a mistyped one would narrow the choice."""
     from attar.errors import UnknownDocumentError
 
-    for name in within.names if within else ():
+    for name in within.names:
         similar = library.similar(name)
         if similar is not None:  # no document has this name
             raise UnknownDocumentError.named(name, similar)
