@@ -68,7 +68,10 @@ def test_several_files_are_added_one_after_the_other(empty, server):
     expect(empty.locator("#uploads-line")).to_have_text("2 files added")
     expect(empty.locator("#library-said")).to_have_text("winter.txt: Added")
     assert server.names() == ["spring", "winter"]
-    empty.get_by_role("link", name="Open spring").click()
+    empty.locator("#files").set_input_files(file("spring.txt", TEXT))
+    expect(states(empty)).to_have_text(["Added", "Added", "Already in the library"])
+    expect(empty.locator("#uploads-line")).to_have_text("2 files added, 1 file known already")
+    empty.get_by_role("link", name="Open spring").first.click()
     expect(empty.locator("#document-heading")).to_have_text("spring")
 
 
