@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -274,9 +274,9 @@ def search(
     with _searched(store, reader) as library:
         options.check_names(library, within)
         hits = library.search(query, top=top, within=within, passages=passages)
-        if hits and not _share_words(query, (library.text(hit.document) for hit in hits)):
+        if hits and not _share_words(query, (_text_of(library, hit.document) for hit in hits)):
             print_note(
-                "none of these documents has a word of the query: they are only the nearest in meaning"
+                "none of these documents has a word of the query as it is written; look at the sentences"
             )
     if as_json:
         print_json({"query": query, "hits": hits})
@@ -288,6 +288,13 @@ def search(
             print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:
         print("no documents")
+
+
+def _text_of(library: "Library", name: str) -> str | None:
+    """The text of a document that was found, if it is kept, and was not removed since."""
+    with suppress(UnknownDocumentError):
+        return library.text(name)
+    return None
 
 
 def _share_words(query: str, texts: Iterable[str | None]) -> bool:
@@ -330,7 +337,7 @@ def verify(
         else:
             print(_VERDICTS[verified.verdict])
             for passage in verified.passages:
-                _print_passage(passage, library.text(passage.document) or "")
+                _print_passage(passage, _text_of(library, passage.document) or "")
     if verified.unchecked:
         print_note(f"not checked, as their texts are not kept: {verified.unchecked} documents")
     if verified.verdict == "absent":

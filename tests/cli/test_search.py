@@ -37,7 +37,7 @@ def test_search_says_where_no_document_has_a_word_of_the_query(run):
     _, lines, (note,) = run("search", "library", "quantum chromodynamics")
     assert lines
     assert note.endswith(
-        "none of these documents has a word of the query: they are only the nearest in meaning"
+        "none of these documents has a word of the query as it is written; look at the sentences"
     )
 
 

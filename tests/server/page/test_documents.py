@@ -177,7 +177,7 @@ def test_texts_are_searched_by_the_server(three):
     heading = three.locator("#passages-heading")
     expect(heading).to_have_text("In the texts")
     three.get_by_label("Search documents").fill("quantum physics")
-    expect(heading).to_have_text("None of these words; nearest in meaning")
+    expect(heading).to_have_text("The nearest; none has these words as written")
     passage.click()
     expect(three.locator("#document-heading")).to_have_text("winter")
 
