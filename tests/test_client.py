@@ -22,6 +22,11 @@ SHARED = {
 PARAMETERS_OF_LIBRARY_ONLY = {"add_many": {"batch_size", "seen"}}
 
 
+def test_an_address_without_its_scheme_is_named():
+    with pytest.raises(OptionError, match=r"expected an address such as .*, got 'localhost:8000'"):
+        attar.Client("localhost:8000")
+
+
 class Server:
     """A server that is busy `busy` times, and then answers every question; it keeps the requests."""
 

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -81,6 +81,8 @@ def ask(
     with Library(store, reader, read_only=True) as library:
         if not len(library):
             print_note("this library has no documents yet: attar add")
+        if within is not None:
+            options.check_names(library, within)
         document, typed = _document_and_questions(library, name, questions or [])
         if document is not None and within:
             raise OptionError(
@@ -105,6 +107,10 @@ def ask(
         for question, result in zip(asked, results, strict=True):
             if isinstance(result, AttarError):
                 print_note(f"{question.where}: {result}")
+        if every and not all(results):
+            print_note(
+                "--all lists nothing where the best answer is not likely; without --all, the nearest are shown"
+            )
         if as_json:
             rows = [
                 {"question": question.text, "error": str(result)}
@@ -264,8 +270,14 @@ def search(
 
     attar search stories "who married Elizabeth?"
     """
+    within = options.subset_of(**chosen)
     with _searched(store, reader) as library:
-        hits = library.search(query, top=top, within=options.subset_of(**chosen), passages=passages)
+        options.check_names(library, within)
+        hits = library.search(query, top=top, within=within, passages=passages)
+        if hits and not _share_words(query, (_text_of(library, hit.document) for hit in hits)):
+            print_note(
+                "none of these documents has a word of the query as it is written; look at the sentences"
+            )
     if as_json:
         print_json({"query": query, "hits": hits})
         return
@@ -276,6 +288,26 @@ def search(
             print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:
         print("no documents")
+
+
+def _text_of(library: "Library", name: str) -> str | None:
+    """The text of a document that was found, if it is kept, and was not removed since."""
+    with suppress(UnknownDocumentError):
+        return library.text(name)
+    return None
+
+
+def _share_words(query: str, texts: Iterable[str | None]) -> bool:
+    """Whether a text has a word of a query that is more than grammar; a text that is not kept may have it.
+
+    >>> _share_words("the garden", ["Roses grow in the yard."]), _share_words("the garden", ["Garden work."])
+    (False, True)
+    """
+    from attar.text.english import FUNCTION_WORDS
+    from attar.text.quotes import words_of
+
+    words = {word.form for word in words_of(query)} - FUNCTION_WORDS
+    return not words or any(text is None or any(word in text.lower() for word in words) for text in texts)
 
 
 _VERDICTS = {"found": "found, word for word", "nearly": "nearly", "absent": "not in this library"}
@@ -296,22 +328,24 @@ def verify(
 
     attar verify stories "Mr Knightley married Emma in October."
     """
+    within = options.subset_of(**chosen)
     with _searched(store, reader) as library:
-        verified = library.verify(quote, within=options.subset_of(**chosen))
-    if as_json:
-        print_json(verified)
-    else:
-        print(_VERDICTS[verified.verdict])
-        for passage in verified.passages:
-            _print_passage(passage)
+        options.check_names(library, within)
+        verified = library.verify(quote, within=within)
+        if as_json:
+            print_json(verified)
+        else:
+            print(_VERDICTS[verified.verdict])
+            for passage in verified.passages:
+                _print_passage(passage, _text_of(library, passage.document) or "")
     if verified.unchecked:
         print_note(f"not checked, as their texts are not kept: {verified.unchecked} documents")
     if verified.verdict == "absent":
         raise typer.Exit(1)
 
 
-def _print_passage(passage: "QuotedPlace") -> None:
-    place = shown(passage.place) if passage.place else f"characters {passage.start:,} to {passage.end:,}"
+def _print_passage(passage: "QuotedPlace", text: str) -> None:
+    place = shown(passage.place) if passage.place else f"line {text.count(chr(10), 0, passage.start) + 1:,}"
     print(f"{one_line(passage.document)}, {place}  {printable(' '.join(passage.text.split()))}")
     for difference in passage.differences:
         ours, theirs = (

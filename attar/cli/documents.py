@@ -16,7 +16,7 @@ from attar.cli.output import (
     printable,
     progress_bar,
 )
-from attar.errors import OptionError, UnknownDocumentError
+from attar.errors import OptionError
 
 
 @options.choosing_documents
@@ -27,7 +27,7 @@ def list_documents(
     as_json: options.AsJson = False,
     **chosen: Any,
 ) -> None:
-    """List documents with their sizes.
+    """List documents with their sizes and tags.
 
     attar list stories --limit 20
     """
@@ -35,10 +35,7 @@ def list_documents(
 
     within = options.subset_of(**chosen)
     with Library(store, read_only=True) as library:
-        for name in within.names:
-            similar = library.similar(name)
-            if similar is not None:  # no document has this name
-                raise UnknownDocumentError.named(name, similar)
+        options.check_names(library, within)
         documents = library.documents(after=after, limit=limit, within=within)
         if as_json:
             print_json({"documents": list(documents)})
@@ -49,7 +46,9 @@ def list_documents(
                 print(f"{'damaged':>12}  {'':>10}  {one_line(document.name)}: {printable(document.fault)}")
             else:
                 missing = f"  (incomplete, without {document.incomplete})" if document.incomplete else ""
-                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {one_line(document.name)}{missing}")
+                tags = f"  [{printable(', '.join(document.tags))}]" if document.tags else ""
+                name = f"{one_line(document.name)}{tags}{missing}"
+                print(f"{document.tokens:>12,}  {document.bytes:>10,}  {name}")
 
 
 def show(store: options.StorePath, name: options.Name, as_json: options.AsJson = False) -> None:

@@ -142,6 +142,9 @@ def _print_usage_error(mistake: Any) -> None:
     """Print a mistake in the arguments as one line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
     line = mistake.format_message().strip().removesuffix(".")
+    if "extra argument" in line and command in ("attar search", "attar verify"):
+        line = "a text of several words needs quotes"
+    line = line.replace("a valid int range", "a whole number").replace("a valid int", "a whole number")
     print_note(f"{line}; see {command} --help")
 
 

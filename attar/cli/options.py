@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
-from datetime import datetime
+from datetime import date
 from inspect import Parameter, signature
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from attar.library.library import Library
     from attar.results import Subset
 
 # Names that a shell is offered.
@@ -66,6 +67,13 @@ RayAddress = Annotated[
 Command = Callable[..., None]
 
 
+def _day_of(written: str) -> date:
+    try:
+        return date.fromisoformat(written)
+    except ValueError:
+        raise typer.BadParameter(f"{written!r} is no day; write it as in 2026-01-31") from None
+
+
 def subset_of(
     names: Annotated[
         list[str] | None,
@@ -79,9 +87,10 @@ def subset_of(
         list[str] | None, typer.Option("--tag", help="Only documents with this tag; may be repeated.")
     ] = None,
     since: Annotated[
-        datetime | None,
+        date | None,
         typer.Option(
-            formats=["%Y-%m-%d"],
+            parser=_day_of,
+            metavar="DAY",
             help="Only documents from this day on: their own date, or the day they were added.",
         ),
     ] = None,
@@ -91,8 +100,17 @@ def subset_of(
 
     if folder and Path(folder).is_dir():
         folder = str(Path(folder).absolute())
-    day = None if since is None else since.date()
-    return Subset(tuple(names or ()), folder or "", tuple(tags or ()), day)
+    return Subset(tuple(names or ()), folder or "", tuple(tags or ()), since)
+
+
+def check_names(library: "Library", within: "Subset") -> None:
+    """Refuse a name that no document has: left out in silence, a mistyped one would narrow the choice."""
+    from attar.errors import UnknownDocumentError
+
+    for name in within.names:
+        similar = library.similar(name)
+        if similar is not None:  # no document has this name
+            raise UnknownDocumentError.named(name, similar)
 
 
 def choosing_documents(command: Command) -> Command:

@@ -136,6 +136,8 @@ _MARK, _END = "\x1b[1;4m", "\x1b[0m"
 _SENTENCE = "sentence"
 # A quote that does not fit a terminal's line is cut around its phrase to what is left, or to this many characters.
 _SHORTEST = 40
+# What rounds to 0%.
+_LEAST = 0.005
 
 
 class Quotes:
@@ -151,12 +153,17 @@ class Quotes:
     def answers(self, answers: Sequence["Answer"]) -> str:
         """One line per answer: phrase, certainty in a word and a number, place and quote.
 
-        "Not in this text" is left out below an answer that is less likely: that answer's "unsure" says it. A sentence
-        that decides between yes and no comes first in its line.
+        "Not in this text" is left out below an answer that is less likely: that answer's "unsure" says it. Below an
+        answer, what would be "0%" is left out. A sentence that decides between yes and no comes first in its line.
         """
         self._texts.clear()  # at a prompt, documents may change between two questions
-        first = answers[0].probability if answers else 0.0
-        answers = [answer for answer in answers if not (answer.absent and answer.probability > first)]
+        if answers and not answers[0].absent:
+            best, *others = answers
+            answers = [
+                best,
+                *(one for one in others if not one.absent or one.probability <= best.probability),
+            ]
+            answers = [one for one in answers if one is best or one.probability >= _LEAST]
         heads = [
             (
                 self._absent if answer.absent else self._words(answer),

@@ -11,7 +11,9 @@ from attar.cli.ask import Asking, only_document, print_search_state
 from attar.cli.output import Quotes, one_line, print_note, printable
 from attar.errors import AttarError
 
-_QUIT = (":quit", ":q", ":exit")
+# The plain words too, as nobody asks them.
+_QUIT = (":quit", ":q", ":exit", "quit", "exit")
+_ASKED_FOR_HELP = (":help", ":h", "help")
 _HELP = """\
 Type a question, or a sentence with ___ for the answer.
 :doc NAME   ask this document; the beginning of its name is enough
@@ -82,8 +84,10 @@ class Prompt:
             print(
                 "\n".join(map(one_line, names)) + (f"\n… and {left:,} more: attar list" if left > 0 else "")
             )
+        elif line in _ASKED_FOR_HELP:
+            print(_HELP)
         elif line.startswith(":"):
-            print(_HELP if command == ":help" else f"{printable(command)} is none of the commands\n{_HELP}")
+            print(f"{printable(command)} is none of the commands\n{_HELP}")
         elif line:
             (answers,) = self._asking.answers([line])
             if self._asking.document is None:

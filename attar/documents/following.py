@@ -85,7 +85,7 @@ def find_in_folder(
 ) -> FoundFiles:
     """The files of one folder and below; what is no folder is refused."""
     if os.path.isfile(folder):
-        raise FormatError(f"{os.fspath(folder)} is a file, not a folder", "add it with add_file")
+        raise FormatError(f"{os.fspath(folder)} is a file, not a folder", "add it as a file")
     return find_files([Path(folder)], allow_empty=allow_empty, pictures=pictures)
 
 

@@ -86,7 +86,13 @@ def extract_page(markup: str) -> Extracted:
         kept = set(shorter.text.split())
         prose = [words for part in whole.text.split("\n\n") if len(words := part.split()) >= _PROSE_WORDS]
         needed = [word for words in (*prose, *(label.split() for _, label in whole.parts)) for word in words]
-        if shorter.text and sum(word in kept for word in needed) >= _PROSE_KEPT * len(needed):
+        # Of a short page trafilatura makes one paragraph of all headings, paragraphs and cells.
+        is_run_together = "\n\n" not in shorter.text and shorter.text not in whole.text
+        if (
+            shorter.text
+            and not is_run_together
+            and sum(word in kept for word in needed) >= _PROSE_KEPT * len(needed)
+        ):
             return shorter
     return whole
 

@@ -66,7 +66,9 @@ _OTHERS = {
 # Suffixes that are dropped from names.
 _DROPPED_SUFFIXES = (".tar.xz", ".jsonl.xz", ".txt.xz", ".jsonl", ".txt")
 # What programs leave in folders: nobody wants to hear of these.
-_LEFT_BEHIND = re.compile(r"~\$.*|\.~lock\..*|(?:eh)?thumbs\.db|desktop\.ini|\.DS_Store|\._.*|Icon\r", re.I)
+_LEFT_BEHIND = re.compile(
+    r"~\$.*|\.~lock\..*|(?:eh)?thumbs\.db|desktop\.ini|\.DS_Store|\._.*|Icon\r|(?:data|lock)\.mdb", re.I
+)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 

@@ -12,6 +12,9 @@ TOOL_DESCRIPTION = (
     "probabilities, their places and the sentences that say so, or says that the documents do not tell."
 )
 
+# What rounds to 0% only distracts a model.
+_LEAST = 0.005
+
 
 class AskedLibrary(Protocol):
     """What a retriever and a tool call; `attar.Library` and `attar.Client` have it."""
@@ -34,9 +37,15 @@ class FoundPassage:
     place: str | None
 
     def metadata(self) -> dict[str, Any]:
-        """Everything but the text and the score, as frameworks keep it next to a text."""
+        """Everything but the text and the score, as frameworks keep it next to a text, where it has any.
+
+        >>> FoundPassage("Ann left.", "letter", "", 2.5, 0, 9, None).metadata()
+        {'document': 'letter', 'start': 0, 'end': 9}
+        """
         return {
-            name: value for name, value in asdict(self).items() if name not in ("text", "score") and value
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("text", "score") and value not in ("", None)
         }
 
 
@@ -57,7 +66,8 @@ def answer_text(library: AskedLibrary, question: str, top: int = 3) -> str:
         answers = library.ask_all(question, top=top)
     except AttarError as mistake:
         return f"Error: {mistake}"
-    return "\n".join(map(_line, answers)) or "The library has no documents."
+    likely = [answer for answer in answers if answer is answers[0] or answer.probability >= _LEAST]
+    return "\n".join(map(_line, likely)) or "The library has no documents."
 
 
 def _line(answer: Answer) -> str:

@@ -156,7 +156,8 @@ def list_answers(
     if first.absent:
         return []
     found = _find_phrases(each_shard, without_preface(question), look, within)
-    places = found.places(first.probability)
+    # Several phrases may be words of the one span that a second look found.
+    places = distinct_places(found.places(first.probability))
     if is_yes_no(question):
         places = _sentences_of(each_shard, places)
     return grouped(places, found.copies)[:top]

@@ -1,5 +1,6 @@
 """Running the application on uvicorn, in one process or several, with its log and a folder that it follows."""
 
+import asyncio
 import gc
 import logging
 import multiprocessing
@@ -192,11 +193,19 @@ def set_up_logging(settings: Settings) -> None:
     """Write the logs of the server and of uvicorn to stderr, in one format; tokens are never logged."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else PlainFormatter())
+    handler.addFilter(_is_no_cancellation)
     for name in (log.name, "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.setLevel(settings.log_level.upper())
         logger.propagate = False
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Whether a record says more than that a second Ctrl+C cancelled a request, of which uvicorn logs a traceback."""
+    kind = record.exc_info[0] if record.exc_info else None
+    is_cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+    return not is_cancelled and not record.getMessage().rstrip().endswith("asyncio.exceptions.CancelledError")
 
 
 # Seconds in which it ends after it is told to: it stops at the next window of a text.

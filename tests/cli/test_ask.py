@@ -162,3 +162,12 @@ def test_none_does_not_stand_below_an_answer_that_is_less_likely(quoted):
     assert line.startswith("Bob  unsure 3%  line 3")
     assert [line[:16] for line in quotes.answers([answer, none]).splitlines()][1] == "not in this text"
     assert quotes.answers([none, unsure]).startswith("not in this text  unsure 4%")
+
+
+def test_below_an_answer_what_would_be_0_percent_is_left_out(quoted):
+    library, answer = quoted
+    quotes, none = Quotes(library, "letters"), Answer("", 0.004, "none")
+    unlikely = msgspec.structs.replace(answer, probability=0.004)
+    assert len(quotes.answers([answer, none, unlikely]).splitlines()) == 1
+    refused = [msgspec.structs.replace(none, probability=0.99), unlikely]
+    assert len(quotes.answers(refused).splitlines()) == 2

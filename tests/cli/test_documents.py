@@ -67,7 +67,7 @@ def test_tags_are_added_and_taken_away(filled):
         "sub/story2: read, old",
     ]
     assert filled("tag", "S", "story0", "--remove", "old", "--remove", "read")[1] == ["story0: no tags"]
-    assert filled("list", "S", "--tag", "old")[1][1:][0].endswith("sub/story2")
+    assert filled("list", "S", "--tag", "old")[1][1:][0].endswith("sub/story2  [read, old]")
 
 
 def test_show_prints_tags_and_metadata_as_words_and_leaves_out_empty_ones(filled, reader):

@@ -64,6 +64,13 @@ def test_help_list_all_and_quit_at_the_prompt(session):
     assert prompts[-1] == "all> "
 
 
+@pytest.mark.parametrize("word", ["quit", "exit"])
+def test_help_and_leaving_need_no_colon(session, word):
+    lines, _, prompts = session("help", word, "Who left?")
+    assert any(line.startswith(":doc NAME") for line in lines)
+    assert len(prompts) == 2
+
+
 @pytest.mark.slow
 def test_a_terminal_gets_a_prompt_and_a_history(filled, reader):
     """In a real terminal; the second session finds the question of the first with the arrow key."""

@@ -32,12 +32,26 @@ def test_search_prints_documents_and_sentences(run):
     assert json.loads(line)["hits"][0]["document"] == "tea"
 
 
+def test_search_says_where_no_document_has_a_word_of_the_query(run):
+    assert run("search", "library", "the Italian capital")[2] == []
+    _, lines, (note,) = run("search", "library", "quantum chromodynamics")
+    assert lines
+    assert note.endswith(
+        "none of these documents has a word of the query as it is written; look at the sentences"
+    )
+
+
+def test_words_without_quotes_are_named(run):
+    for command in ("search", "verify"):
+        _, _, (error,) = run(command, "library", "the", "capital")
+        assert error == f"attar: a text of several words needs quotes; see attar {command} --help"
+
+
 def test_ask_without_a_name_asks_all_documents(run):
     code, lines, _ = run("ask", "library", "Where was tea first drunk?", *READER)
     assert code == 0
     assert lines[0].split()[0] == "China"
     assert "tea" in lines[0]
-    assert any(line.startswith("not in this library") for line in lines)
     _, (line,), _ = run("ask", "library", "Where was tea first drunk?", "--json", *READER)
     told = json.loads(line)
     assert (told["document"], told["questions"][0]["answers"][0]["document"]) == (None, "tea")
@@ -76,7 +90,7 @@ def test_refit_names_what_it_would_lose(run):
 def test_verify_prints_the_place_or_what_differs(run):
     assert run("verify", "library", "the tiber FLOWS through the city")[:2] == (
         0,
-        ["found, word for word", "rome, characters 30 to 62  The Tiber flows through the city"],
+        ["found, word for word", "rome, line 1  The Tiber flows through the city"],
     )
     code, lines, _ = run("verify", "library", "The Tiber runs through the city")
     assert (code, lines[0]) == (0, "nearly")
@@ -99,6 +113,11 @@ def test_some_documents_are_asked_searched_and_listed(run):
         "attar: no document has the tag 'nothing'; see what there is: attar list STORE"
     ]
     assert run("ask", "library", "tea", "Who drank?", "--tag", "drink", *READER)[0] == 2
+    assert run("list", "library", "--name", "tea")[1][1].endswith("  tea  [drink]")
+    _, _, (error,) = run("ask", "library", "Who?", "--name", "tea", "--name", "romee", *READER)
+    assert error == "attar: there is no document 'romee'; did you mean 'rome'?"
+    _, _, (error,) = run("ask", "library", "Who?", "--since", "yesterday", *READER)
+    assert "'yesterday' is no day; write it as in 2026-01-31" in error
     assert run("add", "library", "tea.txt", "--tag", "x" * 10_000, *READER)[0] == 2
 
 
@@ -110,3 +129,9 @@ def test_all_places_are_listed_by_answer(run):
     (row,) = json.loads(line)["questions"]
     assert (row["groups"][0]["text"], row["groups"][0]["count"]) == ("China", 1)
     assert row["groups"][0]["places"][0]["quote"] == "It was first drunk in China."
+
+
+def test_where_nothing_is_likely_no_place_is_listed_and_a_line_says_why(run):
+    code, lines, (note,) = run("ask", "library", "What is the boiling point of iron?", "--all", *READER)
+    assert (code, lines) == (0, ["not in this library"])
+    assert "--all lists nothing where the best answer is not likely" in note

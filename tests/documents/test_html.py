@@ -34,6 +34,16 @@ def test_rows_of_a_table_read_as_sentences(one):
     ]
 
 
+def test_headings_and_tables_of_a_short_web_page_stay(one):
+    page = b"""<nav>Home | About</nav><h1>Opening hours</h1><p>The library is open on weekdays from 9 to 6.</p>
+    <table><tr><th>day</th><th>hours</th></tr><tr><td>Saturday</td><td>9 to 1</td></tr></table>"""
+    assert one("a.html", page).text.split("\n\n") == [
+        "Opening hours",
+        "The library is open on weekdays from 9 to 6.",
+        "The hours on Saturday is 9 to 1.",
+    ]
+
+
 def test_line_breaks_stay_and_comments_go(one):
     page = b"<body>Ann Lee<br>12 High Street<!-- secret --><br><br>Dear <b>Bob</b>,</body>"
     assert one("a.html", page).text == "Ann Lee\n12 High Street\n\nDear Bob,"

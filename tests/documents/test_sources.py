@@ -86,7 +86,7 @@ def test_hidden_and_other_files_of_a_folder_are_skipped_with_reasons(tmp_path: P
     for name, data in {
         ".notes.txt": b"no",
         **dict.fromkeys(
-            ("~$a.docx", "Thumbs.db", ".DS_Store", "desktop.ini", ".~lock.a.odt#"), b"left behind"
+            ("~$a.docx", "Thumbs.db", ".DS_Store", "desktop.ini", ".~lock.a.odt#", "lock.mdb"), b"left behind"
         ),
         "README": b"Read me.",
         "core": b"\x7fELF\0\0",

@@ -24,7 +24,7 @@ def test_passages_are_whole_texts_if_these_are_short(expected):
 
 def test_answers_are_lines_with_document_and_quote(small_library):
     lines = answer_text(small_library, "Where was tea first drunk?").splitlines()
-    assert len(lines) == 3
+    assert 1 <= len(lines) <= 3
     assert all("%" in line for line in lines)
     assert any("(" in line and "tea" in line for line in lines)
 

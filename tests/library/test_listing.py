@@ -40,6 +40,14 @@ def test_places_are_grouped_by_answer_and_counted(library):
 
 
 @pytest.mark.slow
+def test_a_place_in_which_several_phrases_lie_is_listed_once(tmp_path, shipped):
+    with Library(tmp_path / "library", shipped) as library:
+        library.add_many([("well", "The well is 30 m deep.\n"), ("ferry", "The ferry costs 12 euros.")])
+        (group,) = library.list_answers("The well is 30 m deep.")
+    assert (group.count, [place.document for place in group.places]) == (1, ["well"])
+
+
+@pytest.mark.slow
 def test_nothing_is_listed_where_the_answer_is_not_in_the_library(library):
     question = "What is the capital of Norway?"
     assert library.ask_all(question)[0].absent

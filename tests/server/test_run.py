@@ -1,7 +1,9 @@
 """`attar serve` as a process: started, stopped and killed; the store stays intact."""
 
+import asyncio
 import itertools
 import json
+import logging
 import os
 import re
 import signal
@@ -13,8 +15,8 @@ import pytest
 import attar
 from attar.errors import OptionError, UnavailableError
 from attar.library.library import Library
-from attar.server.run import listen
-from attar.server.settings import Address
+from attar.server.run import listen, set_up_logging
+from attar.server.settings import Address, Settings
 
 from .conftest import read_metric, wait_until
 
@@ -131,3 +133,17 @@ def test_a_port_is_taken_while_its_server_still_loads_its_reader():
     """Two servers could bind it before either listened; the second said that it had started."""
     with listen(Address(port=0)) as loading, pytest.raises(OptionError, match="already in use"):
         listen(Address(port=loading.getsockname()[1]))
+
+
+def test_a_second_ctrl_c_leaves_no_traceback_in_the_log(tmp_path, capsys, monkeypatch):
+    logger = logging.getLogger("uvicorn.error")
+    for name in ("attar.server", "uvicorn"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+        monkeypatch.setattr(logging.getLogger(name), "propagate", False)
+    set_up_logging(Settings(store=tmp_path))
+    logger.error("Exception in ASGI application\n", exc_info=asyncio.CancelledError())
+    logger.error("Traceback (most recent call last):\n\nasyncio.exceptions.CancelledError\n")
+    logger.error("Exception in ASGI application\n", exc_info=ValueError("a bug"))
+    said = capsys.readouterr().err
+    assert "CancelledError" not in said
+    assert "a bug" in said

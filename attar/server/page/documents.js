@@ -165,6 +165,11 @@ export function startDocuments({ library, append, remove }) {
 
   function showPassages(found, wanted) {
     byId("passages").hidden = !found.length;
+    // Search always finds something: what has no word of the query says so itself.
+    const words = wanted.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? [];
+    const texts = found.flatMap(({ sentences }) => sentences.map(({ text }) => text.toLowerCase()));
+    const isSaid = !words.length || texts.some((text) => words.some((word) => text.includes(word)));
+    byId("passages-heading").textContent = isSaid ? "In the texts" : "The nearest; none has these words as written";
     byId("passage-list").replaceChildren(
       ...found.flatMap(({ document: name, sentences }) =>
         sentences.map(({ text, start, end, place }) =>

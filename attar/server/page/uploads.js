@@ -74,7 +74,7 @@ export function startUploads({ started, added }) {
         },
       );
       actions.replaceChildren();
-      item.className = "done";
+      item.className = isKnown(changes) ? "done known" : "done";
       state.textContent = summary(changes);
       if (changes.length === 1) actions.append(link("Open", "document", changes[0].name));
       for (const { name } of changes) await added(name);
@@ -97,7 +97,8 @@ export function startUploads({ started, added }) {
     const files = (state) => counted(list.querySelectorAll(state).length, "file");
     const isBusy = isSending && done < all;
     const parts = isBusy ? [`file ${done + 1} of ${all}`] : [];
-    if (!isBusy && list.querySelector(".done")) parts.push(`${files(".done")} added`);
+    if (!isBusy && list.querySelector(".done:not(.known)")) parts.push(`${files(".done:not(.known)")} added`);
+    if (!isBusy && list.querySelector(".known")) parts.push(`${files(".known")} known already`);
     if (list.querySelector(".failed")) parts.push(`${files(".failed")} could not be added`);
     byId("uploads-line").textContent = parts.join(", ");
     byId("clear-uploads").hidden = isBusy;
@@ -132,11 +133,15 @@ export function startUploads({ started, added }) {
   });
 }
 
+function isKnown(changes) {
+  return changes.length > 0 && changes.every(({ change }) => change === "unchanged");
+}
+
 function summary(changes) {
   if (!changes.length) return "There is no text in it";
+  if (isKnown(changes)) return "Already in the library";
   if (changes.length > 1) return `${counted(changes.length, "document")} added`;
-  const words = { added: "Added", replaced: "Replaced", unchanged: "Already in the library" };
-  return words[changes[0].change] ?? "Added";
+  return changes[0].change === "replaced" ? "Replaced" : "Added";
 }
 
 function button(word, onclick) {

@@ -68,7 +68,10 @@ def test_several_files_are_added_one_after_the_other(empty, server):
     expect(empty.locator("#uploads-line")).to_have_text("2 files added")
     expect(empty.locator("#library-said")).to_have_text("winter.txt: Added")
     assert server.names() == ["spring", "winter"]
-    empty.get_by_role("link", name="Open spring").click()
+    empty.locator("#files").set_input_files(file("spring.txt", TEXT))
+    expect(states(empty)).to_have_text(["Added", "Added", "Already in the library"])
+    expect(empty.locator("#uploads-line")).to_have_text("2 files added, 1 file known already")
+    empty.get_by_role("link", name="Open spring").first.click()
     expect(empty.locator("#document-heading")).to_have_text("spring")
 
 
@@ -171,6 +174,10 @@ def test_texts_are_searched_by_the_server(three):
     passage = three.get_by_role("link", name=re.compile("Then Ann Lee met Bob"))
     expect(passage.locator("mark")).to_have_text("Ann Lee")
     expect(passage.locator(".source")).to_have_text("winterpage 2")
+    heading = three.locator("#passages-heading")
+    expect(heading).to_have_text("In the texts")
+    three.get_by_label("Search documents").fill("quantum physics")
+    expect(heading).to_have_text("The nearest; none has these words as written")
     passage.click()
     expect(three.locator("#document-heading")).to_have_text("winter")
 
