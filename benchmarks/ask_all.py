@@ -48,10 +48,7 @@ def run(
         chosen = np.random.default_rng(0).choice(len(asked), questions, replace=False)
         asked = [asked[at] for at in sorted(chosen)]
     golds = [gold for _, _, gold in asked]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Library(folder, str(reader) if reader else None) as library,
-    ):
+    with tempfile.TemporaryDirectory() as folder, Library(folder, str(reader) if reader else None) as library:
         documents = ((f"{at:05}", passage.text) for at, passage in enumerate(passages))
         library.add_many(documents, progress=progress)
         library.make_signatures()

@@ -143,8 +143,7 @@ def family_of(process: int) -> list[int]:
 
 
 def main(
-    documents: Annotated[int, typer.Option(min=1, help="Documents.")] = 1_000_000,
-    quick: Quick = False,
+    documents: Annotated[int, typer.Option(min=1, help="Documents.")] = 1_000_000, quick: Quick = False
 ) -> None:
     """Measure a library in shards on Ray Serve; exit with code 1 if it takes more than 4 GB."""
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:

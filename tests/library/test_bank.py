@@ -188,12 +188,6 @@ class TestAskingAll:
     def test_an_empty_library(self, library):
         assert DocumentBank(library, "cpu").ask_all_many(["Who?"]) == library.ask_all_many(["Who?"])
 
-    def test_a_library_asks_its_bank(self, stories, monkeypatch):
-        expected = stories.ask_all("Who met Bob?")
-        bank = stories.open_bank("cpu")
-        same(stories.ask_all("Who met Bob?"), expected, 1e-3)
-        assert bank._search is not None
-
     def test_a_server_asks_one_document_and_all_in_one_batch(self, stories):
         stories.open_bank("cpu")
         jobs = [
@@ -281,19 +275,6 @@ class TestLibrary:
 
 
 class TestFollowing:
-    def test_what_is_added_replaced_and_removed(self, filled):
-        bank = DocumentBank(filled, "cpu")
-        filled.add("new", "Ann Lee wrote to Jo in 1802.")
-        same(bank.ask("new", "Who wrote to Jo?"), filled.ask("new", "Who wrote to Jo?"))
-        filled.add("new", "Bob Hale met Zoe in the town.", replace=True)
-        assert {answer.text for answer in bank.ask("new", "Who?")} == {
-            answer.text for answer in filled.ask("new", "Who?")
-        }
-        filled.remove("new")
-        with pytest.raises(UnknownDocumentError, match="new"):
-            bank.ask("new", "Who?")
-        assert len(bank) == len(filled)
-
     def test_documents_that_are_gone_do_not_take_memory_for_ever(self, filled, monkeypatch):
         monkeypatch.setattr("attar.library.bank._TOGETHER", 4)
         bank = DocumentBank(filled, "cpu")

@@ -63,17 +63,6 @@ def test_a_batch_has_a_limit(count, weight, max_batch, batches):
     assert run(submit(count, weight), max_batch=max_batch)[1] == batches
 
 
-def test_a_full_queue_refuses():
-    async def work(batcher, slow):
-        waiting = batcher.submit(1, 2)
-        with pytest.raises(OverloadedError):
-            batcher.submit(2)
-        slow.go.set()
-        return await waiting
-
-    assert run(work, max_queue=2) == (10, [[0], [1]])
-
-
 def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
     """Work of 100 jobs per second, at most 0.1 s of waiting: no more than about ten jobs wait."""
     monkeypatch.setattr(batching, "_MAX_WAIT", 0.1)
