@@ -3,7 +3,6 @@
 Every passage becomes a document of one library. Each answerable question is asked of its own document, and of all.
 """
 
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from attar.progress import Progress, ignore_progress
 from attar.results import Answer
 from attar.training.data import read_passages
 from attar.training.metrics import exact, f1, holds
-from benchmarks.command import Json, ReaderFolder, run_command
+from benchmarks.command import ReaderFolder, run_command
 
 
 def figures(answers: list[list[Answer]], golds: list[tuple[str, ...]]) -> dict[str, float]:
@@ -75,14 +74,10 @@ def main(
     file: Annotated[Path, typer.Argument(help="Questions in SQuAD's JSON, or lines of JSON.")],
     reader: ReaderFolder = None,
     questions: Annotated[int, typer.Option(help="Questions, drawn at random; 0: all.", min=0)] = 0,
-    json_output: Json = False,
 ) -> None:
     """Ask all documents, and compare with the document given."""
     with progress_bar() as progress:
         found = run(file, reader, questions, progress)
-    if json_output:
-        print(json.dumps(found))
-        return
     print(f"{found['questions']:,} questions to {found['documents']:,} documents")
     for title in ("document given", "all documents"):
         print(f"{title:<16}" + ", ".join(f"{name} {value:.3f}" for name, value in found[title].items()))

@@ -17,13 +17,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from attar.library.library import Library
-from benchmarks.server import QUESTION, ServerProcess, serving
+from benchmarks.server import QUESTION, ServerProcess, family_of, resident_memory, serving
 from benchmarks.stories import tell_stories
 from tests.documents.attacks import ATTACKS
 
@@ -157,7 +156,8 @@ def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
 
     def watch() -> None:
         while not done.wait(_PAUSE):
-            peaks[:] = [max(peaks[0], server.memory() or 0), max(peaks[1], children_memory(server.process))]
+            children = map(resident_memory, family_of(server.process)[1:])
+            peaks[:] = [max(peaks[0], server.memory()), max(peaks[1], *children)]
 
     def attack_all() -> list[int]:
         try:
@@ -174,18 +174,7 @@ def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
     seconds = time.monotonic() - began
     remove_added(server.port)
     time.sleep(_SETTLED)
-    return Noticed(statuses, seconds, waited, server.memory() or 0, peaks[0], peaks[1])
-
-
-def children_memory(process: int) -> int:
-    """The resident memory of the processes that a server has started, the largest of them."""
-    memory = 0
-    for task in Path(f"/proc/{process}/task").iterdir():
-        with suppress(OSError):
-            for child in (task / "children").read_text().split():
-                pages = int(Path(f"/proc/{child}/statm").read_text().split()[1])
-                memory = max(memory, pages * os.sysconf("SC_PAGESIZE"))
-    return memory
+    return Noticed(statuses, seconds, waited, server.memory(), peaks[0], peaks[1])
 
 
 def seconds_to_stop(server: ServerProcess) -> float:
@@ -199,10 +188,7 @@ def seconds_to_stop(server: ServerProcess) -> float:
     time.sleep(0.5)
     began = time.monotonic()
     os.kill(server.process, signal.SIGTERM)
-    while Path(f"/proc/{server.process}/stat").exists():
-        state = Path(f"/proc/{server.process}/stat").read_text().rpartition(")")[2].split()[0]
-        if state == "Z":
-            break
+    while server.process in family_of(os.getpid()):
         time.sleep(0.02)
     return time.monotonic() - began
 
@@ -215,7 +201,7 @@ def main() -> None:
             made.add_many((f"story {at}", story.text) for at, story in enumerate(tell_stories(0, 8)))
         with serving(library, None) as server:
             warm_up(server)
-            before = server.memory() or 1
+            before = server.memory()
             print(f"memory before: {before / 2**20:.0f} MB\n")
             print(f"{'attack':42} status  seconds  others waited  memory  at most  readers")
             faults, largest = [], 0

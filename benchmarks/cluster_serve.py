@@ -25,7 +25,7 @@ from attar.store.records import Record
 from attar.store.store import Store
 from benchmarks.command import Quick, run_command
 from benchmarks.search import made_record, made_up, records_of
-from benchmarks.server import serving
+from benchmarks.server import family_of, serving
 from benchmarks.stories import tell_stories
 
 _QUESTION = "Who left the house before the night?"
@@ -125,21 +125,6 @@ def memory_of(process: int) -> dict[str, int]:
                 if name in total:
                     total[name] += 1024 * int(rest.split()[0])
     return total
-
-
-def family_of(process: int) -> list[int]:
-    """A process, its children and theirs."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    family, waiting = [], [process]
-    while waiting:
-        each = waiting.pop()
-        family.append(each)
-        waiting += children.get(each, [])
-    return family
 
 
 def main(

@@ -34,7 +34,7 @@ import typer
 
 from attar.store.store import Store
 from benchmarks import killed, killed_library, killed_search
-from benchmarks.command import Json, run_command
+from benchmarks.command import run_command
 from benchmarks.crash_states import Ledger, Watcher, difference, read_texts
 from benchmarks.server import free_port
 
@@ -275,7 +275,6 @@ def main(
     seconds: Annotated[float, typer.Option(min=0, help="Stop after this time; 0: no limit.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the moments.")] = 0,
     only: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}; all in turn by default.")] = "",
-    json_output: Json = False,
 ) -> None:
     """Kill processes at random moments, and verify that nothing acknowledged is lost."""
     kinds = [only] if only else KINDS
@@ -286,17 +285,13 @@ def main(
             if time.monotonic() > end:
                 break
             crashes.kill(kinds[number % len(kinds)])
-    rows: dict[str, Any] = {kind: vars(crashes.tallies[kind]) for kind in kinds}
-    if json_output:
-        print(json.dumps(rows, indent=1))
-    else:
-        for kind, row in rows.items():
-            faults = f"{len(row['faults'])} faults"
-            print(f"{kind:<12}{row['kills']:>6} kills{row['changes']:>9,} changes acknowledged{faults:>12}")
-        for kind, row in rows.items():
-            for fault in row["faults"]:
-                print(f"{kind}, {fault}")
-    if any(row["faults"] for row in rows.values()):
+    tallies = {kind: crashes.tallies[kind] for kind in kinds}
+    for kind, tally in tallies.items():
+        faults = f"{len(tally.faults)} faults"
+        print(f"{kind:<12}{tally.kills:>6} kills{tally.changes:>9,} changes acknowledged{faults:>12}")
+    found = [f"{kind}, {fault}" for kind, tally in tallies.items() for fault in tally.faults]
+    if found:
+        print("\n".join(found))
         raise typer.Exit(1)
 
 

@@ -14,7 +14,7 @@ from attar import ops
 from attar.paper import table1 as baselines
 from attar.paper.table1 import Floats
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
-from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
 from benchmarks.layers import layer_cases
 
@@ -208,7 +208,7 @@ def plain_adaptive_loop(h: Tensor, f: Tensor, cell: ops.AffineGates) -> Tensor:
     return C
 
 
-def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
+def main(only: Only = None, quick: Quick = False) -> None:
     """Compare the operations with torch and softmax; wrong results are not timed."""
     machine = this_machine()  # before the first row adds to its load
     torch.manual_seed(0)
@@ -218,7 +218,7 @@ def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
     if machine.gpu:
         notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
     cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
-    run_cases(machine, cases, only=only, json=json, quick=quick, notes=notes)
+    run_cases(machine, cases, only=only, quick=quick, notes=notes)
 
 
 if __name__ == "__main__":

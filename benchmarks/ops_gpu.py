@@ -16,7 +16,7 @@ from attar.ops.checks import Backend
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import bank_cases
-from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
 from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
 
@@ -234,12 +234,12 @@ def delta_reference(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
     return S
 
 
-def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
+def main(only: Only = None, quick: Quick = False) -> None:
     """Compare the operations on a GPU with flash-linear-attention and torch."""
     machine = this_machine()
     if not torch.cuda.is_available():
         note = "These rows need a CUDA device; this machine has none."
-        run_cases(machine, [], json=json, notes=[note])
+        run_cases(machine, [], notes=[note])
         return
     torch.manual_seed(0)
     # Short rounds: a launch queue holds about a thousand kernels.
@@ -248,7 +248,7 @@ def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
     documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
     cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
     cases += bank_cases(timer, documents, copied=copied)
-    run_cases(machine, cases, only=only, json=json, quick=quick, notes=machine.busy_notes())
+    run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.store.records import Record
 from attar.training.data import read_passages
-from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit, run_cases
 from benchmarks.stories import tell_stories
 
@@ -255,7 +255,6 @@ def main(
     ] = None,
     documents: Annotated[int, typer.Option(min=1, help="How many texts, with a question each.")] = 256,
     only: Only = None,
-    json: Json = False,
     quick: Quick = False,
 ) -> None:
     """Compare the default reader with the bare encoders, and with targets for its speed; in process, one thread."""
@@ -278,7 +277,7 @@ def main(
         ]
         notes = [] if data else ["Texts and questions are made up: --data FILE for real ones."]
         notes += machine.busy_notes()
-        run_cases(machine, cases, only=only, json=json, quick=quick, notes=notes)
+        run_cases(machine, cases, only=only, quick=quick, notes=notes)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ is their product with the numbers of documents and questions. `--prices` compute
 commands measured and from assumptions that are options. docs/scale.md has the tables.
 """
 
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import typer
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.search.signatures import DEFAULT_SIZE, signature_bytes
-from benchmarks.command import Json, Quick, run_command
+from benchmarks.command import Quick, run_command
 from benchmarks.search import best, fill_library, made_up, queries_like
 from benchmarks.stories import tell_stories
 
@@ -203,7 +202,6 @@ def _dollars(amount: float) -> str:
 
 def main(
     quick: Quick = False,
-    json_output: Json = False,
     prices: Annotated[bool, typer.Option("--prices", help="Only prices; measures nothing.")] = False,
     gpu_hour: Annotated[float, typer.Option(help="Dollars per hour of an H200.")] = Prices.gpu_hour,
     core_hour: Annotated[float, typer.Option(help="Dollars per hour of a core.")] = Prices.core_hour,
@@ -216,12 +214,8 @@ def main(
         print(price_table(Prices(gpu_hour, core_hour, embedded, tokens_in, tokens_out)))
         return
     rates = measure(quick)
-    found = {"rates": [asdict(rates)], "costs": [costs(rates, *size) for size in _SIZES]}
-    if json_output:
-        print(json.dumps(found))
-        return
-    for title, rows in found.items():
-        print(f"\n{title}\n\n{table(rows)}")
+    print(f"\nrates\n\n{table([asdict(rates)])}")
+    print(f"\ncosts\n\n{table([costs(rates, *size) for size in _SIZES])}")
 
 
 def table(rows: list[dict[str, float]]) -> str:

@@ -15,7 +15,7 @@ import typer
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.paper.timing import this_machine
-from benchmarks.command import Json, Only, Quick, run_command
+from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, run_cases
 
 LIMIT = 0.5
@@ -71,7 +71,6 @@ class _Timer:
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each command runs.")] = 15,
     only: Only = None,
-    json: Json = False,
     quick: Quick = False,
 ) -> None:
     """Compare the commands that need no model with half a second."""
@@ -84,7 +83,7 @@ def main(
             Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
             for name in COMMANDS
         ]
-        run_cases(machine, cases, only=only, json=json, quick=quick, notes=machine.busy_notes())
+        run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from attar.errors import MissingError
 from attar.paper.timing import aligned_table, this_machine
 from attar.reader.folders import ReaderFolder as Reader
 from benchmarks.command import ReaderFolder, run_command
-from benchmarks.server import QUESTION, ServerProcess, fill, serving
+from benchmarks.server import QUESTION, ServerProcess, family_of, fill, serving
 
 
 class Row(NamedTuple):
@@ -89,14 +89,8 @@ def read_report(printed: str) -> tuple[int, int, float, float, float]:
 
 def cpu_seconds(process: int) -> float:
     """The processor time of a process and of those that it has started."""
-    stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    own = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-    children = (
-        child
-        for task in Path(f"/proc/{process}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    )
-    return own + sum(cpu_seconds(int(child)) for child in children)
+    stats = (Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in family_of(process))
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def main(

@@ -161,7 +161,7 @@ class Server:
             for part in BODIES:
                 self.send([_plain(*part)], close=False, patience=20)
         self.measured = ServerProcess(self.port, self.process.pid)
-        self.memory = self.measured.memory() or 0
+        self.memory = self.measured.memory()
 
     def send(self, parts: list[bytes], close: bool, patience: float = 0.3) -> bytes:
         """What comes back until the server closes, or says nothing for a while."""
@@ -200,7 +200,7 @@ class Server:
 
     def finish(self) -> None:
         """Stop it, and check its memory and its store."""
-        used, before = self.measured.memory() or 0, self.memory
+        used, before = self.measured.memory(), self.memory
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(60)
         with Store.open(self.store, read_only=True) as store:
