@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from attar.library.library import Library
-from benchmarks.server import QUESTION, ServerProcess, family_of, resident_memory, serving
+from benchmarks.server import QUESTION, ServerProcess, family_of, resident_memory, serving, watched
 from benchmarks.stories import tell_stories
 from tests.documents.attacks import ATTACKS
 
@@ -151,13 +151,7 @@ class Noticed:
 
 def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
     """Send attacks at the same time, watch, and remove what they have added."""
-    done = threading.Event()
-    peaks = [0, 0]
-
-    def watch() -> None:
-        while not done.wait(_PAUSE):
-            children = map(resident_memory, family_of(server.process)[1:])
-            peaks[:] = [max(peaks[0], server.memory()), max(peaks[1], *children)]
+    done, began = threading.Event(), time.monotonic()
 
     def attack_all() -> list[int]:
         try:
@@ -166,15 +160,19 @@ def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
         finally:
             done.set()
 
-    began = time.monotonic()
-    with ThreadPoolExecutor(2) as pool:
-        attacking, _ = pool.submit(attack_all), pool.submit(watch)
+    def of_children() -> int:
+        return max(map(resident_memory, family_of(server.process)[1:]), default=0)
+
+    watching = watched(server.memory, _PAUSE), watched(of_children, _PAUSE)
+    with watching[0] as own, watching[1] as children, ThreadPoolExecutor(1) as pool:
+        attacking = pool.submit(attack_all)
         waited = longest_wait(server.port, done)
         statuses = attacking.result()
     seconds = time.monotonic() - began
     remove_added(server.port)
     time.sleep(_SETTLED)
-    return Noticed(statuses, seconds, waited, server.memory(), peaks[0], peaks[1])
+    peaks = max(own, default=0), max(children, default=0)
+    return Noticed(statuses, seconds, waited, server.memory(), *peaks)
 
 
 def seconds_to_stop(server: ServerProcess) -> float:

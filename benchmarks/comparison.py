@@ -38,6 +38,11 @@ class Goal:
         return ratio >= self.ratio if self.at_least else ratio <= self.ratio
 
 
+def at_most(ratio: float) -> Goal:
+    """At most so many times the cost."""
+    return Goal(ratio, at_least=False)
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Our cost and the baseline's, one number per round; `theirs` is None if no baseline could run.

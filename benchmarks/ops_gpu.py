@@ -17,7 +17,7 @@ from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, 
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import bank_cases
 from benchmarks.command import Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
+from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
 from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
 
 TOLERANCE = tolerance_for(torch.bfloat16)
@@ -42,7 +42,7 @@ def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]
     memory = Case(
         f"GPU backward's extra memory, encode, {size}",
         "H's own bytes",
-        Goal(1.5, at_least=False),
+        at_most(1.5),
         lambda: backward_bytes(torch.randn(shape, device=device, dtype=torch.bfloat16), TOLERANCE),
     )
     with_fla = [
@@ -120,20 +120,11 @@ def plain_scan(f: Tensor, alpha: Tensor | None = None) -> Tensor:
 
 def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
     """The adaptive scan against fla's delta rule, and its backward against its own forward."""
-    title = "GPU adaptive scan, {} × {} × {} bf16".format(*shape)
+    title, rule = "GPU adaptive scan, {} × {} × {} bf16".format(*shape), "fla fused_recurrent_delta_rule"
+    forward, backward = f"{title}, forward", f"{title}, forward + backward"
     return [
-        Case(
-            f"{title}, forward",
-            "fla fused_recurrent_delta_rule",
-            Goal(2.5),
-            lambda: scan_vs_delta_rule(timer, shape, device),
-        ),
-        Case(
-            f"{title}, forward + backward",
-            "its own forward",
-            Goal(4, at_least=False),
-            lambda: backward_vs_forward(timer, shape, device),
-        ),
+        Case(forward, rule, Goal(2.5), lambda: scan_vs_delta_rule(timer, shape, device)),
+        Case(backward, "its own forward", at_most(4), lambda: backward_vs_forward(timer, shape, device)),
     ]
 
 

@@ -143,43 +143,27 @@ def price_table(prices: Prices) -> str:
     written = _WRITTEN * prices.tokens_out
     given_one = (_PIECES + _PROMPT) * prices.tokens_in + written
     searched = (_PASSAGES * _PIECES + _PROMPT) * prices.tokens_in + written + 1e6 * _SEARCH * core
+    read = _dollars(1e6 * _PIECES / _CORE_READ * core), read_on_gpu, _dollars(_PIECES * prices.embedded)
+    kept = (f"{size:,}" for size in (_BANK_BYTES, _MEMORY_BYTES, states, _VECTOR))
     rows = [
         [
             "10⁹ documents, 10⁶ questions/s",
-            "Attar, H200s",
-            "Attar, cores",
+            *("Attar, H200s", "Attar, cores"),
             "softmax, H200s",
             "language model",
         ],
         ["---"] * 5,
-        [
-            "10⁶ documents read",
-            read_on_gpu,
-            _dollars(1e6 * _PIECES / _CORE_READ * core),
-            read_on_gpu,
-            _dollars(_PIECES * prices.embedded),
-        ],
-        [
-            "bytes to answer from, each",
-            f"{_BANK_BYTES:,}",
-            f"{_MEMORY_BYTES:,}",
-            f"{states:,}",
-            f"{_VECTOR:,}",
-        ],
+        ["10⁶ documents read", read_on_gpu, *read],
+        ["bytes to answer from, each", *kept],
     ]
     for look, seconds in _CORE_ANSWER.items():
         # A second of all GPUs answers 10⁶ questions. Softmax has the same encoder, and answers as fast; what it needs
         # are GPUs that hold the states.
         bank, softmax = (_gpus(_QUESTIONS / _GPU_ANSWERS[look], size) for size in (_BANK_BYTES, states))
-        rows.append(
-            [
-                f"10⁶ questions to one document each, look {look}",
-                f"{_dollars(bank * gpu)} ({bank} GPUs)",
-                f"{_dollars(1e6 * seconds * core)} ({_QUESTIONS * seconds:,.0f} cores)",
-                f"{_dollars(softmax * gpu)} ({softmax} GPUs)",
-                _dollars(given_one),
-            ]
-        )
+        on_gpus = [f"{_dollars(count * gpu)} ({count} GPUs)" for count in (bank, softmax)]
+        on_cores = f"{_dollars(1e6 * seconds * core)} ({_QUESTIONS * seconds:,.0f} cores)"
+        what = f"10⁶ questions to one document each, look {look}"
+        rows.append([what, on_gpus[0], on_cores, on_gpus[1], _dollars(given_one)])
     to_all = 1e6 * _DOCUMENTS / _CORE_SCAN * core
     rows.append(["10⁶ questions to all documents", "–", _dollars(to_all), "–", _dollars(searched)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace(" --- ", "---")

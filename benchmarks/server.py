@@ -4,11 +4,13 @@ import contextlib
 import http.client
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +83,28 @@ def serving(folder: Path, reader: Path | None, *options: str) -> Iterator[Server
         yield ServerProcess(port, process.pid)
     finally:
         process.terminate()
-        process.wait()
+        code = process.wait()
+    if code not in (0, -signal.SIGTERM):
+        raise OptionError.expected("server", "one that ends when it is told to", f"exit code {code}")
+
+
+@contextlib.contextmanager
+def watched(look: Callable[[], int], pause: float) -> Iterator[list[int]]:
+    """What is seen at every look, in a thread of its own, while the block runs."""
+    seen: list[int] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(pause):
+            seen.append(look())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
 
 
 def wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:

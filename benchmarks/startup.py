@@ -16,7 +16,7 @@ from attar.errors import OptionError
 from attar.library.library import Library
 from attar.paper.timing import this_machine
 from benchmarks.command import Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, run_cases
+from benchmarks.comparison import Case, Comparison, at_most, run_cases
 
 LIMIT = 0.5
 BARE = "-c", "pass"
@@ -79,10 +79,7 @@ def main(
         with Library(Path(place) / "library") as library:
             library.add("letters", "Bob Hale wrote to Ann in May.")
         timer = _Timer(Path(place), 1 if quick else rounds)
-        cases = [
-            Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
-            for name in COMMANDS
-        ]
+        cases = [Case(name, f"{LIMIT} s", at_most(1), partial(timer.compare, name)) for name in COMMANDS]
         run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 
 

@@ -26,9 +26,6 @@ def main(
     own_statistics: Annotated[
         bool, typer.Option("--own-statistics", help="Fit statistics to the set; do not use the reader's.")
     ] = False,
-    baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")
-    ] = True,
 ) -> None:
     """Measure ways to rank documents."""
     chosen = read_set(data)
@@ -38,7 +35,7 @@ def main(
     with progress_bar() as progress:
         ranks = tuple(map(int, sizes.split(",")))
         evaluation = Evaluation(chosen, encoder, statistics, sizes=ranks, progress=progress)
-        rows = [*evaluation.run(baseline=baselines)]
+        rows = [*evaluation.run()]
     fitted = "the set's own" if statistics is None else f"{statistics.documents:,} other"
     sizes_of = f"{len(chosen.documents):,} documents, {len(chosen.queries):,} queries"
     print(f"{data.name}: {sizes_of}; statistics of {fitted} documents")
