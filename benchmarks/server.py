@@ -84,7 +84,7 @@ def serving(folder: Path, reader: Path | None, *options: str) -> Iterator[Server
     finally:
         process.terminate()
         code = process.wait()
-    if code not in (0, -signal.SIGTERM):
+    if code not in (0, -signal.SIGTERM, signal.SIGTERM):  # the last by Ray
         raise OptionError.expected("server", "one that ends when it is told to", f"exit code {code}")
 
 

@@ -255,16 +255,6 @@ class TestProcesses:
 
 
 class TestLibrary:
-    def test_asks_its_bank_once_it_is_open(self, filled, monkeypatch):
-        expected = filled.ask("short", "Who met Bob?")
-        bank = filled.open_bank("cpu")
-        asked = []
-        monkeypatch.setattr(bank, "ask_each", lambda *given, **options: asked.append(given) or [])
-        filled.ask_many(["short"], ["Who met Bob?"])
-        assert asked == [(["short"], ["Who met Bob?"])]
-        monkeypatch.undo()
-        same(filled.ask("short", "Who met Bob?"), expected)
-
     def test_goes_on_without_a_device_that_is_full_or_lost(self, filled):
         bank = filled.open_bank("cpu")
         bank._most = 0
@@ -299,15 +289,6 @@ class TestMistakes:
         theirs = filled.ask_each(names, questions)
         assert [str(result) for result in ours[1:]] == [str(result) for result in theirs[1:]]
         same(ours[0].answers, theirs[0].answers)
-
-    def test_a_damaged_document(self, folder, reader, texts):
-        with Library(folder, reader) as library:
-            library.add_many((f"{at}", text) for at, text in enumerate(texts[:3]))
-        damage(folder, b"m1")
-        with Library(folder, reader) as library:
-            bank = DocumentBank(library, "cpu")
-            _, fault, _ = bank.ask_each(["0", "1", "2"], ["Who?"] * 3)
-            assert str(fault) == str(library.ask_each(["1"], ["Who?"])[0])
 
     def test_too_little_memory_says_how_many_documents_fit(self, filled):
         with pytest.raises(

@@ -214,27 +214,6 @@ class TestGates:
         kept = (module.encode(first).state / module.encode(first[:, :1]).state).detach()
         assert float(kept) == pytest.approx((1000 / 1001) ** 1000, rel=0.02)
 
-    def test_checkpoint_and_invert_give_the_same_gradients(self):
-        gradients = []
-        state = trained("adaptive", 4, span=20.0).state_dict()
-        hidden = documents(2, 9, 4)
-        for backward in ("checkpoint", "invert"):
-            module = attention("adaptive", 4, backward=backward).double()
-            module.load_state_dict(state)
-            module.encode(hidden, [9, 5]).state.square().sum().backward()
-            gradients.append([parameter.grad for parameter in module.parameters()])
-        for x, y in zip(*gradients, strict=True):
-            torch.testing.assert_close(x, y)
-
-    @pytest.mark.parametrize("backend", ["reference", "torch"])
-    @pytest.mark.parametrize("name", MATRIX)
-    def test_backends_agree(self, name, backend):
-        module = trained(name, 3)
-        other = attention(name, 3, backend=backend).double()
-        other.load_state_dict(module.state_dict())
-        hidden, queries = documents(2, 6, 3), documents(2, 2, 3)
-        torch.testing.assert_close(other(hidden, queries, [6, 2]), module(hidden, queries, [6, 2]))
-
 
 class TestMaking:
     @pytest.mark.usefixtures("unchecked_shapes")
