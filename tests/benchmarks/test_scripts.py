@@ -24,7 +24,7 @@ ALONE = {
     "fuzz": ("--examples", "20"),
     "merged_paragraphs": (str(EVERYDAY), "--paragraphs", "4", "--draws", "1"),
     "nested_keys": ("--seeds", "1", "--steps", "2"),
-    "linear": ("--texts", "10000", "--documents", "1000"),
+    "linear": ("--texts", "1000", "--documents", "1000"),
     "ops": ("--quick",),
     "ops_gpu": ("--quick",),
     "question_baselines": (str(EVERYDAY),),

@@ -9,7 +9,6 @@ import pytest
 from attar.errors import OptionError, RecordError
 from attar.memory import memory as memories
 from attar.memory.memory import Memory, wrap
-from attar.memory.phrases import PhraseIndex
 from tests.memory.made import memory_of
 
 TEXT = "Ann Lee left. Zoë 🙂 ran \ud800 home."
@@ -37,15 +36,6 @@ def test_a_written_memory_is_read_equal_from_any_buffer(sample, kind):
     read = Memory.from_bytes(kind(sample.to_bytes()))
     assert read == sample
     assert read.to_bytes() == sample.to_bytes()
-
-
-def test_the_layout_does_not_change():
-    index = PhraseIndex.of("Ann", [(0, 3, 0, 1.5)], [(0, 3)], [[5]])
-    numbers = np.array([[2.0, -1.0]], np.float32)
-    memory = Memory.quantized(numbers, form="phrases", phrases=index, tokens=7, reader="r")
-    payload = struct.pack("<BBHIIQ36x", 0, 0, 1, 2, 1, 7) + bytes([127, 256 - 64])
-    payload += struct.pack("<f", 2.0) + b"r" + index.to_bytes()
-    assert memory.to_bytes() == with_checksum(struct.pack("<4sHcx8x", b"Attr", 1, b"m") + payload)
 
 
 @SAMPLE
