@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 EVERYDAY = ROOT / "benchmarks" / "questions" / "everyday.json"
 pytestmark = pytest.mark.nightly
 
-# Scripts that need no data, with the options that make them short. `overload` judges the machine: `make bench` runs it.
+# Scripts that need no data, with the options that make them short. `overload` judges the machine: `make bench` runs it;
+# `tests/text/test_linear.py` counts what `linear` counts.
 ALONE = {
     "ask_all": (str(EVERYDAY), "--questions", "5"),
     "bank": ("--documents", "50", "--batch", "8"),
@@ -24,7 +25,6 @@ ALONE = {
     "fuzz": ("--examples", "20"),
     "merged_paragraphs": (str(EVERYDAY), "--paragraphs", "4", "--draws", "1"),
     "nested_keys": ("--seeds", "1", "--steps", "2"),
-    "linear": ("--texts", "1000", "--documents", "1000"),
     "ops": ("--quick",),
     "ops_gpu": ("--quick",),
     "question_baselines": (str(EVERYDAY),),
