@@ -1,25 +1,27 @@
 """What documents become, as an algebra: memories that are indexed, joined, added, subtracted, prepared, saved."""
 
 import dataclasses
+import itertools
 import json
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils import _pytree
 
 from attar.errors import DtypeError, OptionError, ShapeError, UnknownDocumentError, quoted
-from attar.ops.checks import check_device, check_shape, is_traced
+from attar.ops.checks import check_device, check_shape, is_traced, shape_of
 from attar.ops.lookups import ridge_solution
 from attar.ops.tensor_files import open_tensors, save_tensors
 
 TENSORS = ("state", "tokens", "kept", "prepared")
 FORMAT = "attar memories 1"
-Index = int | slice | str | Sequence[int] | Sequence[str] | Int[Tensor, " I"]
+Index = SupportsIndex | slice | str | Sequence[int] | Sequence[str] | Int[Tensor, " I"] | Bool[Tensor, " B"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,19 +63,22 @@ class Memories:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Index) -> "Memories":
-        """Some of the documents, by number, slice, tensor or name; one of them is still a batch, of one."""
-        if isinstance(index, int):
-            if not -len(self) <= index < len(self):
-                raise IndexError(f"memories: expected a number below {len(self)}, got {index}")
-            index = slice(index, index + 1 or None)
-        elif isinstance(index, str):
-            index = [self._place(index)]
-        elif not isinstance(index, slice | Tensor):
+        """Some of the documents, by number, slice, tensor, mask or name; one of them is still a batch, of one."""
+        if isinstance(index, str):
+            index = [index]
+        if isinstance(index, Sequence):
             index = [self._place(each) if isinstance(each, str) else each for each in index]
+        elif isinstance(index, Tensor) and index.ndim > 1:
+            raise ShapeError.expected("memories", "numbers [I]", shape_of(index), "call flatten() first")
+        elif not isinstance(index, slice | Tensor) or (isinstance(index, Tensor) and index.ndim == 0):
+            number = operator.index(index)
+            if not -len(self) <= number < len(self):
+                raise IndexError(f"memories: expected a number below {len(self)}, got {number}")
+            index = slice(number, number + 1 or None)
         taken = self._map(lambda tensor: tensor[index])
         if self.names is None:
             return taken
-        chosen = range(len(self))[index] if isinstance(index, slice) else torch.as_tensor(index).tolist()
+        chosen = torch.arange(len(self), device=self.tokens.device)[index].tolist()
         return dataclasses.replace(taken, names=tuple(self.names[i] for i in chosen))
 
     def __add__(self, later: "Memories") -> "Memories":
@@ -116,15 +121,14 @@ class Memories:
                 dataclasses.replace(each, state=pad(each.state, (0, 0, 0, rows - each.state.shape[1])))
                 for each in memories
             ]
-        present = [name for name in TENSORS if all(getattr(each, name) is not None for each in memories)]
-        joined: dict[str, Any] = {
-            name: torch.cat([getattr(each, name) for each in memories]) for name in present
-        }
-        names = None
-        if all(each.names is not None for each in memories):
-            names = tuple(name for each in memories for name in each.names or ())
-        empty: dict[str, Any] = dict.fromkeys(TENSORS)
-        return dataclasses.replace(first, **(empty | joined), names=names)
+
+        def joined(name: str) -> Any:
+            tensors = [getattr(each, name) for each in memories]
+            return None if any(tensor is None for tensor in tensors) else torch.cat(tensors)
+
+        names = [each.names for each in memories if each.names is not None]
+        every = tuple(itertools.chain(*names)) if len(names) == len(memories) else None
+        return dataclasses.replace(first, **{name: joined(name) for name in TENSORS}, names=every)
 
     def repeat_interleave(self, repeats: int) -> "Memories":
         """Each document several times in a row, one per beam."""
@@ -228,7 +232,7 @@ def _check_alike(what: str, left: Memories, right: object, *, same_batch: bool =
     if left._form() != right._form():
         forms = (f"memories of {form_name(*each._form())}" for each in (left, right))
         raise OptionError.expected(what, *forms)
-    check_device("memories.tokens", left.tokens, right.tokens)
+    check_device("memories", left.tokens, right.tokens)
     if same_batch:
         check_shape("memories.tokens", left.tokens, tuple(right.tokens.shape), "one memory per document")
     # Softmax has a row per token; all else has one shape.
@@ -259,7 +263,8 @@ def _add_decayed(earlier: Memories, later: Memories) -> Memories:
 
 def _subtract_decayed(whole: Memories, later: Memories) -> Memories:
     decays = _decays(later)
-    if not is_traced() and not decays.is_meta and bool((decays == 0).any()):
+    # Rounding of the whole is divided by it: nothing correct would be left of the earlier text.
+    if not is_traced() and not decays.is_meta and bool((decays < torch.finfo(whole.state.dtype).eps).any()):
         raise ShapeError("subtract: the later text has left nothing of the earlier one", "encode that again")
     state = (whole.state - later.state) / decays[..., None, None]
     return _changed(whole, later, state, _decays(whole) / decays)

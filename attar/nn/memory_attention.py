@@ -10,7 +10,7 @@ from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Mechanism, Scale, blank
 from attar.nn.mechanisms.keyed import Features, KeyedAttention, check_features, positive
 from attar.nn.memories import Memories
-from attar.ops.checks import Device, Dtype, Lengths, check_floats, length_mask, shape_of
+from attar.ops.checks import Device, Dtype, Lengths, check_floats, check_real, length_mask, shape_of
 
 Queries = Float[Tensor, "B m size"]
 Source = Float[Tensor, "B n source"]
@@ -115,6 +115,9 @@ class MemoryAttention(nn.Module):
 
     def project_queries(self, queries: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
         """Queries as the mechanism, or a bank of its `matrices`, takes them."""
+        check_real("queries", queries)
+        if queries.shape[-1] != self.query.in_features:
+            raise ShapeError.expected("queries", f"[…, {self.query.in_features}]", shape_of(queries))
         asked = positive(self.features, self.query(queries))
         return asked / self.mechanism.head_size**0.5 if self.mechanism.name == "softmax" else asked
 

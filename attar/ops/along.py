@@ -62,9 +62,9 @@ def lookup_along(
     dtype = checks.accumulation_dtype(keys.dtype)
     alpha, beta = neutral_in_padding(alpha, beta, mask, dtype)
     if cu_seqlens is not None:
-        alpha = _forgetting_at(
-            sequence_starts(cu_seqlens, n).to(keys.device), alpha, keys.new_ones(batch, n, dtype=dtype)
-        )
+        # α is 0 at the first token of each sequence: nothing of the one before it is kept.
+        alpha = keys.new_ones(batch, n, dtype=dtype) if alpha is None else alpha
+        alpha = alpha.index_fill(1, sequence_starts(cu_seqlens, n).to(keys.device), 0.0)
     k_, v, q = (blank_padding(x, mask) for x in (keys, values, queries))
     v = v if beta is None else v * beta[:, :, None]
     with checks.without_autocast(keys):
@@ -159,10 +159,3 @@ def sequence_starts(cu_seqlens: Tensor | list[int] | tuple[int, ...], n: int) ->
         came = str(places.tolist()) if len(places) < 9 else f"{places[:8].tolist()} …"
         raise ShapeError.expected("cu_seqlens", f"numbers that go from 0 up to {n}", came)
     return starts[starts < n]
-
-
-def _forgetting_at(
-    starts: Int[Tensor, " starts"], alpha: Gate, ones: Float[Tensor, "B n"]
-) -> Float[Tensor, "B n"]:
-    """α that is 0 at the first token of each sequence: nothing of the one before it is kept."""
-    return (ones if alpha is None else alpha).index_fill(1, starts, 0.0)

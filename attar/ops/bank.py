@@ -70,11 +70,11 @@ class MemoryBank:
     ) -> None:
         if dtype not in DTYPES:
             raise DtypeError.expected("dtype", "bfloat16, float16, float32 or int8", str(dtype))
-        if documents < 0 or size < 1:
-            raise OptionError.expected(
-                "MemoryBank", "documents >= 0 and size >= 1", f"{documents} and {size}"
-            )
-        if heads < 1 or size % heads or (values or heads) % heads or (values is not None and values < 1):
+        checks.check_size("documents", documents, 0)
+        for what, number in (("size", size), ("values", values), ("heads", heads)):
+            if number is not None:
+                checks.check_size(what, number)
+        if size % heads or (values or heads) % heads:
             sizes = f"{size}" if values is None else f"{size} and {values}"
             raise OptionError.expected("heads", f"a number that divides {sizes}", str(heads))
         self.documents, self.size, self.values_size, self.heads = documents, size, values, heads
@@ -112,8 +112,10 @@ class MemoryBank:
         """Store memories under their documents' names or indices, replacing earlier ones."""
         documents = [documents] if isinstance(documents, str) else documents
         numbered = not _are_names(documents)
-        if numbered:
-            self._indices(documents)
+        chosen = self._indices(documents).tolist() if numbered else documents
+        if len(set(chosen)) != len(chosen):
+            remedy = "write one memory per document"
+            raise OptionError.expected("documents", "different documents", "one of them twice", remedy)
         given: object = memories
         if not isinstance(given, Tensor):
             remedy = "a mechanism's matrices(memories) makes one"

@@ -66,6 +66,12 @@ def without_autocast(tensor: Tensor) -> AbstractContextManager[object]:
     return torch.autocast(kind, enabled=False) if available else nullcontext()
 
 
+def check_size(what: str, size: object, least: int = 1) -> None:
+    """Refuse a size that is not a whole number from `least` up."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < least:
+        raise OptionError.expected(what, f"a whole number from {least} up", repr(size))
+
+
 def check_real(what: str, tensor: object, form: str = "a tensor") -> None:
     """Refuse what is not a floating-point tensor."""
     if not isinstance(tensor, Tensor):

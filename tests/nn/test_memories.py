@@ -1,5 +1,8 @@
 """Memories as an algebra: parts of a batch, sums and differences, beams, files."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 import torch
 
@@ -82,6 +85,17 @@ class TestBatches:
         assert list(tmp_path.iterdir()) == [tmp_path / "some.safetensors"]
 
 
+def test_names_follow_what_is_chosen():
+    memories = dataclasses.replace(read(made("linear"), documents()), names=("a", "b", "c"))
+    mask = torch.tensor([True, False, True])
+    for index in (mask, mask.tolist(), [0, 2], [0, "c"], torch.tensor([0, -1]), slice(0, 3, 2)):
+        assert memories[index].names == ("a", "c")
+        assert memories[index].allclose(Memories.cat([memories["a"], memories["c"]]))
+    for number in (1, torch.tensor(1), np.int64(1), np.int32(-2)):
+        assert memories[number].names == ("b",)
+        assert memories[number].allclose(memories["b"])
+
+
 @pytest.mark.parametrize(("kind", "heads"), [*((kind, 1) for kind in SUMS), *((kind, 2) for kind in HEADED)])
 class TestSums:
     def test_two_texts_are_one(self, kind, heads):
@@ -120,6 +134,13 @@ def test_decayed_memories_merge_in_order():
     assert not (second + first).allclose(first + second)
     assert (first + second).allclose(read(module, hidden))
     torch.testing.assert_close((first + second).kept, read(module, hidden).kept)
+
+
+def test_an_earlier_text_of_which_rounding_is_left_is_not_recovered():
+    module, hidden = made("decayed"), documents(1, 300)
+    first, second = read(module, hidden[:, :50]), read(module, hidden[:, 50:])  # e⁻⁵⁰ of the first is left
+    with pytest.raises(ShapeError, match=r"^subtract: the later text has left nothing of the earlier one"):
+        first + second - second
 
 
 class TestPreparing:
@@ -181,12 +202,21 @@ class TestMistakes:
                 combine(linear, gated)
             with pytest.raises(ShapeError, match=r"expected memories of one size, \[4, 4\], got \[3, 3\]$"):
                 combine(linear, Memories(torch.zeros(3, 3, 3), torch.zeros(3).long(), "linear"))
-            with pytest.raises(DeviceError, match=r"expected a tensor on meta, got cpu"):
+            with pytest.raises(
+                DeviceError, match=r"^memories: expected a tensor on meta, got cpu; call memories\.to"
+            ):
                 combine(linear, linear.to("meta"))
             with pytest.raises(DtypeError, match=r"expected Memories, got Tensor$"):
                 combine(linear, linear.state)
         with pytest.raises(ShapeError, match=r"memories\.tokens: expected \[2\], got \[3\]"):
             linear + linear[:2]
+
+    def test_places_in_several_dimensions_are_refused(self):
+        memories = read(made("linear"), documents())
+        with pytest.raises(
+            ShapeError, match=r"^memories: expected numbers \[I\], got \[1, 2\]; call flatten"
+        ):
+            memories[torch.tensor([[0, 1]])]
 
     def test_a_ridge_is_another_form(self):
         plain, ridge = (read(made(kind), documents()) for kind in ("keyed", "keyed, ridge"))

@@ -122,6 +122,8 @@ def test_mistakes_are_one_line():
         MemoryAttention(6, 2, features="cube")
     with pytest.raises(OptionError, match=r"^option of 'linear': .* got span$"):
         MemoryAttention(6, 2, "linear", span=3.0)
+    with pytest.raises(ShapeError, match=r"^queries: expected \[…, 6\], got \[1, 2, 5\]$"):
+        MemoryAttention(6)(torch.zeros(1, 2, 5), torch.zeros(1, 2, 6))
     with pytest.raises(ShapeError, match=r"^source: expected \[B, n, 6\], got \[1, 2, 5\]$"):
         MemoryAttention(6, 2).encode(torch.zeros(1, 2, 5))
     for name in ("softmax", "adaptive"):

@@ -154,6 +154,20 @@ MISTAKES = {
         lambda bank, q: bank.lookup(["emma", "emma"], q),
         (UnknownDocumentError, r"there is no document 'emma'"),
     ),
+    "a document twice": (
+        lambda bank, q: bank.write(["a", "a"], torch.zeros(2, 5, 5)),
+        (
+            OptionError,
+            r"^documents: expected different documents, got one of them twice; write one memory per",
+        ),
+    ),
+    "an index twice": (
+        lambda bank, q: bank.write(torch.tensor([1, 1]), torch.zeros(2, 5, 5)),
+        (
+            OptionError,
+            r"^documents: expected different documents, got one of them twice; write one memory per",
+        ),
+    ),
     "more names than room": (
         lambda bank, q: bank.write(list("abcde"), torch.zeros(5, 5, 5)),
         (OptionError, r"MemoryBank: expected at most 4 documents, got 0 and 5 more; make a larger bank"),

@@ -148,8 +148,11 @@ def test_memories_are_given_as_matrices(unchecked_shapes):
         MemoryBank(1, 4, values=3).write(["a"], memories)
 
 
-def test_mistakes_are_one_line(device, tmp_path):
-    for sizes in ({"heads": 3}, {"values": 5, "heads": 2}, {"values": 0}, {"heads": 0}):
+def test_mistakes_are_one_line(device, tmp_path, unchecked_shapes):
+    for what in ("documents", "size", "values", "heads"):
+        with pytest.raises(OptionError, match=f"^{what}: expected a whole number from [01] up, got 4.5$"):
+            MemoryBank(**({"documents": 3, "size": 4} | {what: 4.5}))
+    for sizes in ({"heads": 3}, {"values": 5, "heads": 2}):
         with pytest.raises(OptionError, match=r"^heads: expected a number that divides 4"):
             MemoryBank(3, 4, device=device, **sizes)
     (tmp_path / "text").write_text("no bank")

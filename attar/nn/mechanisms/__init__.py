@@ -49,11 +49,9 @@ def attention(name: str, size: int, heads: int = 1, **options: Any) -> Mechanism
     """
     if name not in _CLASSES:
         raise OptionError.expected("mechanism", "one of " + ", ".join(_CLASSES), repr(name))
-    if heads != 1:
-        options["heads"] = heads
     parameters = inspect.signature(_CLASSES[name]).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     unknown = [option for option in options if option not in known]
     if unknown:
         raise OptionError.expected(f"option of {name!r}", "one of " + ", ".join(known), ", ".join(unknown))
-    return _CLASSES[name](size, **options)
+    return _CLASSES[name](size, heads=heads, **options)

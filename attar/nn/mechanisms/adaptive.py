@@ -74,7 +74,7 @@ class AdaptiveAttention(DecayedAttention):
             if weight is not None:
                 nn.init.zeros_(weight)
 
-    def written(self, hidden: States, mask: Mask) -> Written:
+    def _written(self, hidden: States, mask: Mask) -> Written:
         """There is none that does not depend on the memory."""
         raise OptionError.expected(
             "lookup_along",
@@ -83,30 +83,30 @@ class AdaptiveAttention(DecayedAttention):
             "extend token by token",
         )
 
-    def write(
+    def _write(
         self, hidden: States, lengths: Int[Tensor, " B"] | None, initial: Matrices | None
     ) -> tuple[Matrices, None]:
         """C after the last token."""
         hidden = blank(hidden, length_mask(lengths, hidden))
         gate, bias = self.gate.weight, self.gate.bias
-        f, states, batch = self.split(gated(hidden, gate, bias)), self.logits(hidden), hidden.shape[0]
+        f, states, batch = self._split(gated(hidden, gate, bias)), self._logits(hidden), hidden.shape[0]
         cell: Cell = AffineGates(
-            None, self._per_head(self.read_weight, batch, 2), None, self._energies(batch)
+            None, self._head_weights(self.read_weight, batch, 2), None, self._energies(batch)
         )
         if self.gate_read_weight is not None:
             opened = nn.functional.linear(hidden, gate.to(hidden.dtype), bias.to(hidden.dtype))
-            states = torch.cat([states, *(self.split(x).to(states.dtype) for x in (opened, hidden))], 2)
-            cell = self._rewriting(cell, self._per_head(self.gate_read_weight, batch, self.head_size))
+            states = torch.cat([states, *(self._split(x).to(states.dtype) for x in (opened, hidden))], 2)
+            cell = self._rewriting(cell, self._head_weights(self.gate_read_weight, batch, self.head_size))
         memory = encode_adaptive(
             *(states, f, cell),
-            lengths=None if lengths is None else self.per_head(lengths),
+            lengths=None if lengths is None else self._per_head(lengths),
             initial=initial,
             backward=self.backward,
             backend=self.backend,
         )
         return memory, None
 
-    def _per_head(self, weight: Tensor, batch: int, rows: int) -> Float[Tensor, "*Bh rows kh"]:
+    def _head_weights(self, weight: Tensor, batch: int, rows: int) -> Float[Tensor, "*Bh rows kh"]:
         """The weights of each head, repeated for each document; one matrix with one head."""
         if self.heads == 1:
             return weight
@@ -115,7 +115,7 @@ class AdaptiveAttention(DecayedAttention):
     def _energies(self, batch: int) -> Float[Tensor, "*Bh 2"] | None:
         if self.energy_weight is None or self.heads == 1:
             return self.energy_weight
-        return self._per_head(self.energy_weight, batch, 2)[..., 0]
+        return self._head_weights(self.energy_weight, batch, 2)[..., 0]
 
     def _rewriting(self, gates: Cell, weight: Float[Tensor, "*Bh kh kh"]) -> Cell:
         """A cell of (logits, W h + b, h): the gates, and what is written."""

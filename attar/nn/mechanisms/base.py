@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attar.errors import OptionError, ShapeError
+from attar.errors import DtypeError, OptionError, ShapeError
 from attar.nn.memories import Memories as Memories
 from attar.nn.memories import form_name
 from attar.ops import checks
-from attar.ops.along import lookup_along
-from attar.ops.gram import encode, neutral_in_padding
+from attar.ops.along import lookup_along, sequence_starts
+from attar.ops.gram import blank_gates, encode
 from attar.ops.lookups import lookup
 
 Scale = Literal["sqrt", "mean"] | None
@@ -23,12 +23,6 @@ Matrices = Float[Tensor, "Bh kh dh"]
 Gates = Float[Tensor, "Bh n"] | None
 Decays = Float[Tensor, " Bh"] | None
 Mask = Bool[Tensor, "B n"] | None
-
-
-def check_size(what: str, size: object) -> None:
-    """Refuse a size that is not a whole number from 1 up."""
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise OptionError.expected(what, "a whole number from 1 up", repr(size))
 
 
 class Mechanism(nn.Module, ABC):
@@ -46,8 +40,8 @@ class Mechanism(nn.Module, ABC):
         self, size: int, *, heads: int = 1, device: checks.Device = None, dtype: checks.Dtype = None
     ) -> None:
         super().__init__()
-        check_size("size", size)
-        check_size("heads", heads)
+        checks.check_size("size", size)
+        checks.check_size("heads", heads)
         if size % heads:
             raise OptionError.expected("heads", f"a number that divides the size, {size}", str(heads))
         self.size, self.heads, self.head_size = size, heads, size // heads
@@ -59,9 +53,10 @@ class Mechanism(nn.Module, ABC):
     def encode(self, hidden: States, lengths: checks.Lengths = None) -> Memories:
         """The memories of documents; what follows a document's length is ignored."""
 
-    @abstractmethod
     def extend(self, memories: Memories, hidden: States, lengths: checks.Lengths = None) -> Memories:
         """The memories after more tokens: the same as encoding the old and the new tokens at once."""
+        self._check_own(memories)
+        return memories + self.encode(hidden, lengths)
 
     @abstractmethod
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
@@ -97,13 +92,31 @@ class Mechanism(nn.Module, ABC):
         changed = [f"{name}={value!r}" for name, value in options.items() if value != defaults[name]]
         return ", ".join([f"size={self.size}", *changed])
 
-    def check_own(self, memories: Memories) -> None:
-        """Refuse memories of another mechanism, or of another ridge."""
+    def _check_own(self, memories: Memories) -> None:
+        """Refuse memories of another mechanism, ridge, size or number of heads."""
+        given: object = memories
+        if not isinstance(given, Memories):
+            raise DtypeError.expected("memories", "Memories", type(given).__name__, "encode makes them")
         if (memories.mechanism, memories.ridge) != (self.name, self.ridge):
-            own, given = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
-            raise OptionError.expected("memories", f"those of {own}", given)
+            own, other = form_name(self.name, self.ridge), form_name(memories.mechanism, memories.ridge)
+            raise OptionError.expected("memories", f"those of {own}", other)
+        if not self._fits(memories.state.shape[1:]):
+            heads = f" and {self.heads} heads" if self.heads > 1 else ""
+            found = f"a state {checks.shape_of(memories.state)}"
+            raise ShapeError.expected("memories", f"those of size {self.size}{heads}", found)
 
-    def count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
+    def _fits(self, shape: torch.Size) -> bool:
+        """Whether this is the shape of a document's state."""
+        return shape == (self.size,)
+
+    def _check_queries(self, memories: Memories, queries: Queries) -> None:
+        """Refuse memories of others, and queries of another size or number of documents."""
+        self._check_own(memories)
+        checks.check_floats("queries", queries, "B m k")
+        shape = memories.tokens.shape[0], queries.shape[1], self.size
+        checks.check_shape("queries", queries, shape, "one row of queries per memory")
+
+    def _count_tokens(self, hidden: States, lengths: checks.Lengths) -> Int[Tensor, " B"]:
         """The number of tokens per document; states of another size are refused."""
         checks.check_floats("hidden", hidden, "B n k")
         batch, n, k = hidden.shape
@@ -113,34 +126,30 @@ class Mechanism(nn.Module, ABC):
             return hidden.new_full((batch,), n, dtype=torch.int64)
         return checks.token_counts(lengths, hidden)
 
-    def split(self, states: Float[Tensor, "B n size"]) -> Float[Tensor, "Bh n part"]:
+    def _split(self, states: Float[Tensor, "B n size"]) -> Float[Tensor, "Bh n part"]:
         """Heads as documents of their own: `[B, n, size]` to `[B · heads, n, size / heads]`."""
         if self.heads == 1:
             return states
-        return fold(
-            states.reshape(*states.shape[:2], self.heads, states.shape[2] // self.heads).transpose(1, 2)
-        )
+        parts = states.reshape(*states.shape[:2], self.heads, states.shape[2] // self.heads)
+        return self._fold(parts.transpose(1, 2))
 
-    def join(self, states: Float[Tensor, "Bh n part"]) -> Float[Tensor, "B n size"]:
+    def _join(self, states: Float[Tensor, "Bh n part"]) -> Float[Tensor, "B n size"]:
         """The parts of all heads next to each other again."""
-        return states if self.heads == 1 else self.unfold(states).transpose(1, 2).flatten(2)
+        return states if self.heads == 1 else self._unfold(states).transpose(1, 2).flatten(2)
 
-    def per_head(self, numbers: Int[Tensor, " B"]) -> Int[Tensor, " Bh"]:
+    def _per_head(self, numbers: Int[Tensor, " B"]) -> Int[Tensor, " Bh"]:
         """A number per document, repeated for each head."""
         return numbers if self.heads == 1 else numbers.repeat_interleave(self.heads)
 
-    def unfold(self, states: Float[Tensor, "Bh ..."]) -> Float[Tensor, "B ..."]:
+    def _fold(self, states: Float[Tensor, "B ..."]) -> Float[Tensor, "Bh ..."]:
+        """`[B, heads, …]` to `[B · heads, …]`; unchanged with one head."""
+        return states if self.heads == 1 else states.flatten(0, 1)
+
+    def _unfold(self, states: Float[Tensor, "Bh ..."]) -> Float[Tensor, "B ..."]:
         """`[B · heads, …]` to `[B, heads, …]`; unchanged with one head."""
-        return (
-            states
-            if self.heads == 1
-            else states.reshape(states.shape[0] // self.heads, self.heads, *states.shape[1:])
-        )
-
-
-def fold(states: Float[Tensor, "B heads ..."]) -> Float[Tensor, "Bh ..."]:
-    """`[B, heads, …]` to `[B · heads, …]`."""
-    return states.flatten(0, 1)
+        if self.heads == 1:
+            return states
+        return states.reshape(states.shape[0] // self.heads, self.heads, *states.shape[1:])
 
 
 def blank(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
@@ -151,7 +160,7 @@ def blank(states: Float[Tensor, "B n k"], mask: Mask) -> Float[Tensor, "B n k"]:
 def add_tokens(earlier: Memories, read: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
     """The number of tokens per document after more were read; another number of documents is refused."""
     checks.check_shape("memories.tokens", earlier.tokens, tuple(read.shape), "one memory per document")
-    checks.check_device("memories.tokens", earlier.tokens, read)
+    checks.check_device("memories", earlier.tokens, read)
     return earlier.tokens + read
 
 
@@ -193,29 +202,36 @@ class MatrixMechanism(Mechanism):
 
     def encode(self, hidden: States, lengths: checks.Lengths = None, **inputs: Any) -> Memories:
         """C of each document; `inputs` are what else the mechanism writes."""
-        return self._read(None, hidden, lengths, inputs)
+        return self._encode(None, hidden, lengths, inputs)
 
     def extend(
         self, memories: Memories, hidden: States, lengths: checks.Lengths = None, **inputs: Any
     ) -> Memories:
         """C of each document after more tokens."""
-        self.check_own(memories)
-        return self._read(memories, hidden, lengths, inputs)
+        self._check_own(memories)
+        return self._encode(memories, hidden, lengths, inputs)
 
-    def _read(
+    def _fits(self, shape: torch.Size) -> bool:
+        return shape[-1] == self.head_size and self._has_rows(shape)
+
+    def _has_rows(self, shape: torch.Size) -> bool:
+        rows = (self.head_size,) if self.heads == 1 else (self.heads, self.head_size)
+        return shape[:-1] == rows
+
+    def _encode(
         self, earlier: Memories | None, hidden: States, lengths: checks.Lengths, inputs: dict[str, Any]
     ) -> Memories:
         self._check_inputs(inputs)
-        tokens, initial = self.count_tokens(hidden, lengths), None
+        tokens, initial = self._count_tokens(hidden, lengths), None
         counts = None if lengths is None else tokens
         if earlier is not None:
             tokens = add_tokens(earlier, tokens)
-            initial = earlier.state if self.heads == 1 else fold(earlier.state)
-        state, kept = self.write(hidden, counts, initial, **inputs)
-        kept = None if kept is None else self.unfold(kept)
+            initial = self._fold(earlier.state)
+        state, kept = self._write(hidden, counts, initial, **inputs)
+        kept = None if kept is None else self._unfold(kept)
         if kept is not None and earlier is not None:
             kept = None if earlier.kept is None else earlier.kept * kept
-        return Memories(self.unfold(state), tokens, self.name, kept, ridge=self.ridge)
+        return Memories(self._unfold(state), tokens, self.name, kept, ridge=self.ridge)
 
     def _check_inputs(self, given: dict[str, Any]) -> None:
         unknown = [name for name in given if name not in self.inputs]
@@ -224,12 +240,17 @@ class MatrixMechanism(Mechanism):
             raise OptionError.expected(f"further inputs of {self.name!r}", expected, ", ".join(unknown))
 
     def lookup(self, memories: Memories, queries: Queries) -> Float[Tensor, "B m d"]:
-        """C q / scale."""
-        self.check_own(memories)
-        return self.read(memories.state, memories.tokens, queries)
+        """Cᵀ q / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of what was written."""
+        self._check_queries(memories, queries)
+        memories = memories.prepare()
+        matrix = self._fold(memories.state if memories.prepared is None else memories.prepared)
+        rows = self._split(queries)
+        if self.scale is not None:
+            rows = self._divide(rows, self._per_head(memories.tokens)[:, None], matrix.dtype)
+        return self._join(lookup(matrix, rows)).to(queries.dtype)
 
     def matrices(self, memories: Memories) -> Float[Tensor, "B ..."]:
-        self.check_own(memories)
+        self._check_own(memories)
         if self.ridge and memories.prepared is None:
             raise OptionError(
                 "matrices: the memories of a ridge are not prepared", "call memories.prepare() first"
@@ -255,76 +276,55 @@ class MatrixMechanism(Mechanism):
         Packed sequences are one row `[1, T, size]`, with `cu_seqlens` as the places where they start and end.
         """
         self._check_inputs(inputs)
-        tokens = self.count_tokens(hidden, lengths)
+        tokens = self._count_tokens(hidden, lengths)
         checks.check_floats("queries", queries, "B n k")
         checks.check_shape("queries", queries, tuple(hidden.shape), "one query per token")
-        mask, initial = checks.length_mask(lengths, hidden), None
-        written = self.written(blank(hidden, mask), mask, **inputs)
-        before = torch.zeros_like(tokens)
+        mask, initial, before = checks.length_mask(lengths, hidden), None, torch.zeros_like(tokens)
+        written = self._written(blank(hidden, mask), mask, **inputs)
         if memories is not None:
-            self.check_own(memories)
-            checks.check_shape(
-                "memories.tokens", memories.tokens, tuple(tokens.shape), "one memory per document"
-            )
-            before = memories.tokens
-            initial = memories.state if self.heads == 1 else fold(memories.state)
+            self._check_own(memories)
+            before, initial = add_tokens(memories, before), self._fold(memories.state)
+        rows = self._split(blank(queries, mask))
+        if self.scale is not None:
+            position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
+            if cu_seqlens is not None:
+                starts = sequence_starts(cu_seqlens, hidden.shape[1]).to(hidden.device)
+                position = position - starts[torch.searchsorted(starts, position) - 1]
+            counts = self._per_head(before)[:, None] + position
+            rows = self._divide(rows, counts, checks.accumulation_dtype(hidden.dtype))
         readouts = lookup_along(
-            *(written.keys, written.keys if written.values is None else written.values),
-            self.split(blank(queries, mask)),
+            *(written.keys, written.keys if written.values is None else written.values, rows),
             alpha=written.alpha,
             beta=written.beta,
             initial=initial,
-            lengths=None if lengths is None else self.per_head(tokens),
+            lengths=None if lengths is None else self._per_head(tokens),
             cu_seqlens=cu_seqlens,
         )
-        position = torch.arange(1, hidden.shape[1] + 1, device=hidden.device)
-        if cu_seqlens is not None:
-            starts = torch.as_tensor(cu_seqlens).to(hidden.device, torch.int64)
-            position = position - starts[torch.searchsorted(starts, position, right=False) - 1]
-        if self.scale is not None:
-            readouts = readouts / self._divisor(self.per_head(before)[:, None] + position, readouts.dtype)
-        return self.join(readouts)
+        return self._join(readouts).to(queries.dtype)
 
-    def write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
+    def _write(self, *args: Any, **inputs: Any) -> tuple[Matrices, Decays]:
         """C of documents, and ∏ α where there is decay, given states, lengths and the C to continue from, or None."""
         hidden, lengths, initial = args
         mask = checks.length_mask(lengths, hidden)
-        written = self.written(blank(hidden, mask), mask, **inputs)
-        counts = None if lengths is None else self.per_head(lengths)
+        written = self._written(blank(hidden, mask), mask, **inputs)
+        counts = None if lengths is None else self._per_head(lengths)
         gates = {"alpha": written.alpha, "beta": written.beta}
         memory = encode(written.keys, **gates, lengths=counts, initial=initial, backend=self.backend)
-        return memory, self.decay(written.alpha, counts)
+        if written.alpha is None:
+            return memory, None
+        per_head = checks.length_mask(counts, written.keys)
+        return memory, blank_gates(written.alpha, per_head, 1.0).prod(1)
 
     @abstractmethod
-    def written(self, *args: Any, **inputs: Any) -> Written:
+    def _written(self, *args: Any, **inputs: Any) -> Written:
         """What is written of each token, given states that are 0 in padding, and the mask."""
 
-    @staticmethod
-    def decay(alpha: Gates, lengths: Int[Tensor, " Bh"] | None) -> Decays:
-        """∏ α over the tokens of each document."""
-        if alpha is None:
-            return None
-        mask = checks.length_mask(lengths, alpha[:, :, None])
-        gates = neutral_in_padding(alpha, None, mask, alpha.dtype)[0]
-        return None if gates is None else gates.prod(1)
-
-    def read(
-        self, state: Float[Tensor, "B ..."], tokens: Int[Tensor, " B"], queries: Queries
-    ) -> Float[Tensor, "B m d"]:
-        """The product of each document's matrix with its queries, divided by the scale."""
-        checks.check_floats("queries", queries, "B m k")
-        checks.check_shape(
-            *("queries", queries, (tokens.shape[0], queries.shape[1], self.size)),
-            "one row of queries per memory",
-        )
-        matrix = state if self.heads == 1 else fold(state)
-        rows = self.split(queries)
-        if self.scale is None:
-            return self.join(lookup(matrix, rows))
-        # The query is divided, not the readout, and in the wider dtype: C q may be too large for float16.
-        wide = rows.to(torch.promote_types(matrix.dtype, rows.dtype))
-        divided = wide / self._divisor(self.per_head(tokens)[:, None], wide.dtype)
-        return self.join(lookup(matrix, divided)).to(queries.dtype)
+    def _divide(
+        self, queries: Float[Tensor, "Bh m k"], tokens: Int[Tensor, "Bh ..."], dtype: torch.dtype
+    ) -> Float[Tensor, "Bh m k"]:
+        """Queries, not readouts, are divided, and in the wider dtype: C q may be too large for float16."""
+        wide = queries.to(torch.promote_types(dtype, queries.dtype))
+        return wide / self._divisor(tokens, wide.dtype)
 
     def _divisor(self, tokens: Int[Tensor, "Bh n"], dtype: torch.dtype) -> Float[Tensor, "Bh n 1"]:
         """What readouts after so many tokens are divided by; an empty document counts as one token."""

@@ -3,7 +3,7 @@
 import torch
 
 from attar.nn.mechanisms.base import Mechanism, Memories, Queries, States
-from attar.ops.checks import Lengths, check_floats, check_shape, is_traced
+from attar.ops.checks import Lengths, is_traced
 from attar.ops.lookups import softmax_lookup
 
 
@@ -20,25 +20,17 @@ class NoAttention(Mechanism):
 
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """Each document's last state; zeros for a document of no tokens."""
-        tokens = self.count_tokens(hidden, lengths)
+        tokens = self._count_tokens(hidden, lengths)
         if hidden.shape[1] == 0:
             return Memories(hidden.sum(1), tokens, self.name)
         last = (tokens - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.size)
         state = hidden.gather(1, last)[:, 0]
         return Memories(torch.where(tokens[:, None] > 0, state, 0), tokens, self.name)
 
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
-        """The new last state, or the old one where there is no new token."""
-        self.check_own(memories)
-        return memories + self.encode(hidden, lengths)
-
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The last state, for any query."""
-        self.check_own(memories)
-        check_floats("queries", queries, "B m k")
-        shape = (memories.state.shape[0], queries.shape[1], self.size)
-        check_shape("queries", queries, shape, "one row of queries per memory")
-        return memories.state.to(queries.dtype)[:, None].expand(shape)
+        self._check_queries(memories, queries)
+        return memories.state.to(queries.dtype)[:, None].expand(queries.shape)
 
 
 class SoftmaxAttention(Mechanism):
@@ -52,26 +44,21 @@ class SoftmaxAttention(Mechanism):
 
     name = "softmax"
 
+    def _fits(self, shape: torch.Size) -> bool:
+        return shape[1:] == (self.size,)
+
     def encode(self, hidden: States, lengths: Lengths = None) -> Memories:
         """The states themselves."""
-        return Memories(hidden, self.count_tokens(hidden, lengths), self.name)
-
-    def extend(self, memories: Memories, hidden: States, lengths: Lengths = None) -> Memories:
-        """The old states followed by the new ones."""
-        self.check_own(memories)
-        return memories + self.encode(hidden, lengths)
+        return Memories(hidden, self._count_tokens(hidden, lengths), self.name)
 
     def lookup(self, memories: Memories, queries: Queries) -> Queries:
         """The average of the states of each head, weighted by softmax(H q)."""
-        self.check_own(memories)
+        self._check_queries(memories, queries)
         # Without padding no mask is needed, which would copy all states; a GPU is not synchronised for this.
         whole = (
             memories.tokens.device.type == "cpu"
             and not is_traced()
             and bool((memories.tokens == memories.state.shape[1]).all())
         )
-        lengths = None if whole else self.per_head(memories.tokens)
-        check_floats("queries", queries, "B m k")
-        shape = (memories.tokens.shape[0], queries.shape[1], self.size)
-        check_shape("queries", queries, shape, "one row of queries per document")
-        return self.join(softmax_lookup(self.split(memories.state), self.split(queries), lengths=lengths))
+        lengths = None if whole else self._per_head(memories.tokens)
+        return self._join(softmax_lookup(self._split(memories.state), self._split(queries), lengths=lengths))

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError, ShapeError
-from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Memories, Scale, Written, blank
+from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Scale, Written, blank
 from attar.ops import checks
 from attar.ops.lookups import RIDGE
 
@@ -94,19 +94,16 @@ class KeyedAttention(MatrixMechanism):
         nn.init.constant_(self.gate.bias, self.gate_bias)
         self.key.reset_parameters()
 
+    def _fits(self, shape: torch.Size) -> bool:
+        return self._has_rows(shape)
+
     def keys(self, hidden: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:
         """σ(W h + b) ⊙ φ(V h), in the states' dtype."""
         gate, bias, key = (p.to(hidden.dtype) for p in (self.gate.weight, self.gate.bias, self.key.weight))
         opened = torch.sigmoid(nn.functional.linear(hidden, gate, bias))
         return opened * positive(self.features, nn.functional.linear(hidden, key))
 
-    def lookup(self, memories: Memories, queries: Float[Tensor, "B m k"]) -> Float[Tensor, "B m d"]:
-        """Σ (key_t · q) x_t / scale, or Cᵀ (G + λI)⁻¹ q: a vector in the space of the values."""
-        self.check_own(memories)
-        prepared = memories.prepare().prepared
-        return self.read(memories.state if prepared is None else prepared, memories.tokens, queries)
-
-    def written(
+    def _written(
         self, hidden: Float[Tensor, "B n k"], mask: Mask, *, values: Float[Tensor, "B n d"] | None = None
     ) -> Written:
         """Keys and values of each token; `values` must be given."""
@@ -121,9 +118,9 @@ class KeyedAttention(MatrixMechanism):
         if d % self.heads:
             raise ShapeError.expected("values", f"a size that {self.heads} heads divide", str(d))
         dtype = checks.accumulation_dtype(torch.promote_types(hidden.dtype, values.dtype))
-        return Written(self.split(self.keys(hidden)).to(dtype), self.split(blank(values, mask)).to(dtype))
+        return Written(self._split(self.keys(hidden)).to(dtype), self._split(blank(values, mask)).to(dtype))
 
-    def write(
+    def _write(
         self,
         hidden: Float[Tensor, "B n k"],
         lengths: Int[Tensor, " B"] | None,
@@ -133,7 +130,7 @@ class KeyedAttention(MatrixMechanism):
     ) -> tuple[Matrices, None]:
         """Σ key xᵀ, summed in float32 or float64, continuing from `initial`."""
         mask = checks.length_mask(lengths, hidden)
-        keys, own, *_ = self.written(blank(hidden, mask), mask, values=values)
+        keys, own, *_ = self._written(blank(hidden, mask), mask, values=values)
         written = keys if own is None else torch.cat([own, keys], 2) if self.ridge else own
         with checks.without_autocast(hidden):
             if initial is None:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attar.errors import OptionError
-from attar.nn.mechanisms.base import Gates, Mask, Matrices, MatrixMechanism, Scale, States, Written
+from attar.nn.mechanisms.base import Mask, Matrices, MatrixMechanism, Scale, States, Written
 from attar.ops.checks import Backend, Device, Dtype, accumulation_dtype
 from attar.ops.gram import encode
 from attar.ops.reference import gated
@@ -27,16 +27,16 @@ class LinearAttention(MatrixMechanism):
 
     name = "linear"
 
-    def written(self, hidden: States, mask: Mask) -> Written:
+    def _written(self, hidden: States, mask: Mask) -> Written:
         """h."""
-        return Written(self.split(hidden))
+        return Written(self._split(hidden))
 
-    def write(
+    def _write(
         self, hidden: States, lengths: Int[Tensor, " B"] | None, initial: Matrices | None
     ) -> tuple[Matrices, None]:
         """Σ h hᵀ; padding need not be blanked for this."""
-        counts = None if lengths is None else self.per_head(lengths)
-        return encode(self.split(hidden), lengths=counts, initial=initial, backend=self.backend), None
+        counts = None if lengths is None else self._per_head(lengths)
+        return encode(self._split(hidden), lengths=counts, initial=initial, backend=self.backend), None
 
 
 class GatedAttention(MatrixMechanism):
@@ -74,15 +74,9 @@ class GatedAttention(MatrixMechanism):
         self.gate.reset_parameters()
         nn.init.constant_(self.gate.bias, self.gate_bias)
 
-    def written(self, hidden: States, mask: Mask) -> Written:
-        """f, and the gates of mechanisms that forget."""
-        f = self.split(gated(hidden, self.gate.weight, self.gate.bias))
-        alpha, beta = self.gates(hidden)
-        return Written(f, alpha=alpha, beta=beta)
-
-    def gates(self, hidden: States) -> tuple[Gates, Gates]:
-        """α and β of each token and head: 1."""
-        return None, None
+    def _written(self, hidden: States, mask: Mask) -> Written:
+        """f."""
+        return Written(self._split(gated(hidden, self.gate.weight, self.gate.bias)))
 
 
 class DecayedAttention(GatedAttention):
@@ -134,15 +128,20 @@ class DecayedAttention(GatedAttention):
         starts = torch.tensor([math.log(self.span), 2.0]).repeat(self.heads)
         self.keep_and_write.bias.copy_(starts)
 
-    def logits(self, hidden: States) -> Float[Tensor, "Bh n 2"]:
+    def _written(self, hidden: States, mask: Mask) -> Written:
+        """f, and the gates."""
+        alpha, beta = self.gates(hidden)
+        return super()._written(hidden, mask)._replace(alpha=alpha, beta=beta)
+
+    def _logits(self, hidden: States) -> Float[Tensor, "Bh n 2"]:
         """The logits of α and β of each token and head.
 
         In float32 or wider whatever the states' dtype: an α of 0.999 would be 1 in bfloat16.
         """
         weight, bias = (p.to(hidden.dtype) for p in (self.keep_and_write.weight, self.keep_and_write.bias))
-        return self.split(nn.functional.linear(hidden, weight, bias).to(accumulation_dtype(hidden.dtype)))
+        return self._split(nn.functional.linear(hidden, weight, bias).to(accumulation_dtype(hidden.dtype)))
 
     def gates(self, hidden: States) -> tuple[Float[Tensor, "Bh n"], Float[Tensor, "Bh n"]]:
         """α and β of each token and head."""
-        alpha, beta = torch.sigmoid(self.logits(hidden)).unbind(-1)
+        alpha, beta = torch.sigmoid(self._logits(hidden)).unbind(-1)
         return alpha, beta

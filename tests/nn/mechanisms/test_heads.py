@@ -85,5 +85,11 @@ def test_mistakes_are_one_line():
         attention("gated", 6).lookup(
             attention("linear", 6).encode(torch.zeros(1, 2, 6)), torch.zeros(1, 1, 6)
         )
+    with pytest.raises(
+        ShapeError, match=r"^memories: expected those of size 6 and 3 heads, got a state \[1, 2, "
+    ):
+        attention("gated", 6, 3).lookup(
+            attention("gated", 6, 2).encode(torch.zeros(1, 2, 6)), torch.zeros(1, 1, 6)
+        )
     with pytest.raises(OptionError, match=r"backward with gate_reads: expected 'checkpoint', got 'invert'"):
         attention("adaptive", 6, gate_reads=True, backward="invert")

@@ -1,6 +1,7 @@
 """All mechanisms: encode, extend at any split, and look up, with any lengths."""
 
 import operator
+from functools import partial
 
 import pytest
 import torch
@@ -158,8 +159,20 @@ class TestEveryMechanism:
             module.extend(memories, hidden, [1], **given)
         with pytest.raises(ShapeError, match=r"memories.tokens: expected \[3\], got \[2\]"):
             module.extend(memories, torch.zeros(3, 5, 4), **written(module, torch.zeros(3, 5, 4)))
-        with pytest.raises(DeviceError, match=r"memories\.tokens: expected a tensor on cpu, got meta"):
+        with pytest.raises(
+            DeviceError, match=r"^memories: expected a tensor on cpu, got meta; call memories\.to"
+        ):
             module.extend(memories.to("meta"), hidden, **given)
+        for other in (trained(name, 2).float(), trained(name, 8).float()):
+            states = torch.zeros(2, 5, other.size)
+            foreign = other.encode(states, **written(other, states))
+            for use in (module.lookup, partial(module.extend, **given)):
+                with pytest.raises(
+                    ShapeError, match=r"^memories: expected those of size 4, got a state \[2, "
+                ):
+                    use(foreign, hidden)
+        with pytest.raises(DtypeError, match=r"^memories: expected Memories, got Tensor; encode makes them$"):
+            module.lookup(memories.state, hidden)
         with pytest.raises(ShapeError, match="queries: expected"):
             module.lookup(memories, torch.zeros(2, 1, 3))
         with pytest.raises(ShapeError, match="queries: expected"):
