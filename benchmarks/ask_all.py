@@ -3,22 +3,20 @@
 Every passage becomes a document of one library. Each answerable question is asked of its own document, and of all.
 """
 
-import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from attar.cli.output import progress_bar
 from attar.library.library import Library
-from attar.progress import Progress, ignore_progress
 from attar.results import Answer
 from attar.training.data import read_passages
 from attar.training.metrics import exact, f1, holds
-from benchmarks.command import Json, ReaderFolder, run_command
+from benchmarks.command import ReaderFolder, run_command
 
 
 def figures(answers: list[list[Answer]], golds: list[tuple[str, ...]]) -> dict[str, float]:
@@ -33,10 +31,12 @@ def figures(answers: list[list[Answer]], golds: list[tuple[str, ...]]) -> dict[s
     }
 
 
-def run(
-    file: Path, reader: Path | None = None, questions: int = 0, progress: Progress = ignore_progress
-) -> dict[str, Any]:
-    """Both ways on the same questions, the documents that were found, and the time of a question to all."""
+def main(
+    file: Annotated[Path, typer.Argument(help="Questions in SQuAD's JSON, or lines of JSON.")],
+    reader: ReaderFolder = None,
+    questions: Annotated[int, typer.Option(help="Questions, drawn at random; 0: all.", min=0)] = 0,
+) -> None:
+    """Ask all documents, and compare with the document given."""
     passages = read_passages(file)
     asked = [
         (f"{at:05}", q.text, tuple(p.text[a:b] for a, b in q.answers))
@@ -47,50 +47,30 @@ def run(
     if 0 < questions < len(asked):
         chosen = np.random.default_rng(0).choice(len(asked), questions, replace=False)
         asked = [asked[at] for at in sorted(chosen)]
-    golds = [gold for _, _, gold in asked]
+    names, texts, golds = ([*each] for each in zip(*asked, strict=True))
+    answers, seconds = [], []
     with (
+        progress_bar() as progress,
         tempfile.TemporaryDirectory() as folder,
         Library(folder, str(reader) if reader else None) as library,
     ):
         documents = ((f"{at:05}", passage.text) for at, passage in enumerate(passages))
         library.add_many(documents, progress=progress)
         library.make_signatures()
-        names = [name for name, _, _ in asked]
-        given = library.ask_many(names, [question for _, question, _ in asked], top=2)
-        found: dict[str, Any] = {"documents": len(passages), "questions": len(asked)}
-        found["document given"] = figures(given, golds)
-        answers, seconds = [], []
-        for at, (_, question, _) in enumerate(asked):
-            progress("all documents", at, len(asked))
+        given = figures(library.ask_many(names, texts, top=2), golds)
+        for at, question in enumerate(texts):
+            progress("all documents", at, len(texts))
             began = time.perf_counter()
             answers.append(library.ask_all(question, top=2))
             seconds.append(time.perf_counter() - began)
-        best = [next((answer.document for answer in ranked if not answer.absent), None) for ranked in answers]
-        right = float(np.mean([a == b for a, b in zip(best, names, strict=True)]))
-        found["all documents"] = figures(answers, golds) | {
-            "document": right,
-            "seconds": float(np.median(seconds)),
-        }
-    return found
-
-
-def main(
-    file: Annotated[Path, typer.Argument(help="Questions in SQuAD's JSON, or lines of JSON.")],
-    reader: ReaderFolder = None,
-    questions: Annotated[int, typer.Option(help="Questions, drawn at random; 0: all.", min=0)] = 0,
-    json_output: Json = False,
-) -> None:
-    """Ask all documents, and compare with the document given."""
-    with progress_bar() as progress:
-        found = run(file, reader, questions, progress)
-    if json_output:
-        print(json.dumps(found))
-        return
-    print(f"{found['questions']:,} questions to {found['documents']:,} documents")
-    for title in ("document given", "all documents"):
-        print(f"{title:<16}" + ", ".join(f"{name} {value:.3f}" for name, value in found[title].items()))
-    share = found["all documents"]["em"] / max(1e-9, found["document given"]["em"])
-    print(f"{share:.1%} of the exact match with the document given")
+    best = [next((answer.document for answer in ranked if not answer.absent), None) for ranked in answers]
+    found = figures(answers, golds)
+    found["document"] = float(np.mean([a == b for a, b in zip(best, names, strict=True)]))
+    found["seconds"] = float(np.median(seconds))
+    print(f"{len(asked):,} questions to {len(passages):,} documents")
+    for title, values in (("document given", given), ("all documents", found)):
+        print(f"{title:<16}" + ", ".join(f"{name} {value:.3f}" for name, value in values.items()))
+    print(f"{found['em'] / max(1e-9, given['em']):.1%} of the exact match with the document given")
 
 
 if __name__ == "__main__":

@@ -17,13 +17,12 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from attar.library.library import Library
-from benchmarks.server import QUESTION, ServerProcess, serving
+from benchmarks.server import QUESTION, ServerProcess, family_of, resident_memory, serving, watched
 from benchmarks.stories import tell_stories
 from tests.documents.attacks import ATTACKS
 
@@ -152,12 +151,7 @@ class Noticed:
 
 def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
     """Send attacks at the same time, watch, and remove what they have added."""
-    done = threading.Event()
-    peaks = [0, 0]
-
-    def watch() -> None:
-        while not done.wait(_PAUSE):
-            peaks[:] = [max(peaks[0], server.memory() or 0), max(peaks[1], children_memory(server.process))]
+    done, began = threading.Event(), time.monotonic()
 
     def attack_all() -> list[int]:
         try:
@@ -166,26 +160,19 @@ def measure(server: ServerProcess, sent: Sequence[Attack]) -> Noticed:
         finally:
             done.set()
 
-    began = time.monotonic()
-    with ThreadPoolExecutor(2) as pool:
-        attacking, _ = pool.submit(attack_all), pool.submit(watch)
+    def of_children() -> int:
+        return max(map(resident_memory, family_of(server.process)[1:]), default=0)
+
+    watching = watched(server.memory, _PAUSE), watched(of_children, _PAUSE)
+    with watching[0] as own, watching[1] as children, ThreadPoolExecutor(1) as pool:
+        attacking = pool.submit(attack_all)
         waited = longest_wait(server.port, done)
         statuses = attacking.result()
     seconds = time.monotonic() - began
     remove_added(server.port)
     time.sleep(_SETTLED)
-    return Noticed(statuses, seconds, waited, server.memory() or 0, peaks[0], peaks[1])
-
-
-def children_memory(process: int) -> int:
-    """The resident memory of the processes that a server has started, the largest of them."""
-    memory = 0
-    for task in Path(f"/proc/{process}/task").iterdir():
-        with suppress(OSError):
-            for child in (task / "children").read_text().split():
-                pages = int(Path(f"/proc/{child}/statm").read_text().split()[1])
-                memory = max(memory, pages * os.sysconf("SC_PAGESIZE"))
-    return memory
+    peaks = max(own, default=0), max(children, default=0)
+    return Noticed(statuses, seconds, waited, server.memory(), *peaks)
 
 
 def seconds_to_stop(server: ServerProcess) -> float:
@@ -199,10 +186,7 @@ def seconds_to_stop(server: ServerProcess) -> float:
     time.sleep(0.5)
     began = time.monotonic()
     os.kill(server.process, signal.SIGTERM)
-    while Path(f"/proc/{server.process}/stat").exists():
-        state = Path(f"/proc/{server.process}/stat").read_text().rpartition(")")[2].split()[0]
-        if state == "Z":
-            break
+    while server.process in family_of(os.getpid()):
         time.sleep(0.02)
     return time.monotonic() - began
 
@@ -215,7 +199,7 @@ def main() -> None:
             made.add_many((f"story {at}", story.text) for at, story in enumerate(tell_stories(0, 8)))
         with serving(library, None) as server:
             warm_up(server)
-            before = server.memory() or 1
+            before = server.memory()
             print(f"memory before: {before / 2**20:.0f} MB\n")
             print(f"{'attack':42} status  seconds  others waited  memory  at most  readers")
             faults, largest = [], 0

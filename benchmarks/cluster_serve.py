@@ -5,9 +5,7 @@ Prints the resident memory of all processes, and how long a question to all docu
 
 import contextlib
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -25,7 +23,7 @@ from attar.store.records import Record
 from attar.store.store import Store
 from benchmarks.command import Quick, run_command
 from benchmarks.search import made_record, made_up, records_of
-from benchmarks.server import serving
+from benchmarks.server import family_of, serving, watched
 from benchmarks.stories import tell_stories
 
 _QUESTION = "Who left the house before the night?"
@@ -40,7 +38,7 @@ def measure_memory(folder: Path, count: int) -> dict[str, Any]:
     began = time.monotonic()
     fill_shards(folder, count, 4)
     filled = time.monotonic() - began
-    with serving(folder, None, "--ray") as server, watched(server.process) as highest:
+    with serving(folder, None, "--ray") as server, watched(lambda: resident(server.process), 0.5) as highest:
         with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=600) as http:
             began = time.monotonic()
             # While the shards load their signatures, a search ends at the server's time limit: 504.
@@ -55,13 +53,13 @@ def measure_memory(folder: Path, count: int) -> dict[str, Any]:
                 http.post(wire.ASK, json={"question": _QUESTION}).raise_for_status()
                 times.append(time.monotonic() - began)
         own = memory_of(server.process)
-    resident = own["Pss_Anon"] + own["Pss_Shmem"]
     return {
         "documents": count,
         "making them (s)": filled,
         "first search (s)": loading,
         "ask all (s)": median(times),
-        "resident memory of all processes, shared memory too (GB)": resident / 1e9,
+        "resident memory of all processes, shared memory too (GB)": (own["Pss_Anon"] + own["Pss_Shmem"])
+        / 1e9,
         "highest, while loading (GB)": max(highest, default=0) / 1e9,
         "mapped pages of files, which the system may drop (GB)": own["Pss_File"] / 1e9,
         "both (Pss, GB)": own["Pss"] / 1e9,
@@ -95,24 +93,10 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
                             changes.put(record, reader=reader.fingerprint)
 
 
-@contextlib.contextmanager
-def watched(process: int) -> Iterator[list[int]]:
-    """The resident memory of a process and its children but for files, taken every half second."""
-    found: list[int] = []
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.5):
-            now = memory_of(process)
-            found.append(now["Pss_Anon"] + now["Pss_Shmem"])
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield found
-    finally:
-        stop.set()
-        thread.join()
+def resident(process: int) -> int:
+    """The resident memory of a process and its children but for files."""
+    now = memory_of(process)
+    return now["Pss_Anon"] + now["Pss_Shmem"]
 
 
 def memory_of(process: int) -> dict[str, int]:
@@ -127,24 +111,8 @@ def memory_of(process: int) -> dict[str, int]:
     return total
 
 
-def family_of(process: int) -> list[int]:
-    """A process, its children and theirs."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    family, waiting = [], [process]
-    while waiting:
-        each = waiting.pop()
-        family.append(each)
-        waiting += children.get(each, [])
-    return family
-
-
 def main(
-    documents: Annotated[int, typer.Option(min=1, help="Documents.")] = 1_000_000,
-    quick: Quick = False,
+    documents: Annotated[int, typer.Option(min=1, help="Documents.")] = 1_000_000, quick: Quick = False
 ) -> None:
     """Measure a library in shards on Ray Serve; exit with code 1 if it takes more than 4 GB."""
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:

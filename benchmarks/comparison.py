@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Literal
 
-import msgspec
 import typer
 from torch import Tensor
 
-from attar.cli.output import print_json, progress_bar
+from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.paper.timing import Contender, Machine, Timer, WrongResultError, aligned_table, check, quantity
 
 _COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 
 
-class Goal(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Goal:
     """The ratio to reach: at least `ratio` times faster, or at most `ratio` times the cost.
 
     >>> faster, cheap = Goal(8), Goal(1.2, at_least=False)
@@ -36,6 +36,11 @@ class Goal(msgspec.Struct, frozen=True):
     def reached(self, ratio: float) -> bool:
         """Whether a measured ratio meets the goal."""
         return ratio >= self.ratio if self.at_least else ratio <= self.ratio
+
+
+def at_most(ratio: float) -> Goal:
+    """At most so many times the cost."""
+    return Goal(ratio, at_least=False)
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,8 @@ class Case:
     run: Callable[[], Comparison]
 
 
-class Row(msgspec.Struct):
+@dataclass
+class Row:
     """One measured row; wrong results have no numbers."""
 
     what: str
@@ -100,14 +106,6 @@ class Row(msgspec.Struct):
         judged = self.verdict != "not judged"
         target, verdict = (str(self.goal), self.verdict) if judged else ("–", "not judged at this size")
         return [self.what, ours, self.against, theirs, ratio, spread, target, verdict]
-
-
-class Report(msgspec.Struct):
-    """All rows, the machine, and notes, for example on what could not be measured."""
-
-    machine: Machine
-    rows: list[Row]
-    notes: list[str]
 
 
 def compare(
@@ -180,7 +178,6 @@ def run_cases(
     cases: Sequence[Case],
     *,
     only: str | None = None,
-    json: bool = False,
     quick: bool = False,
     notes: Sequence[str] = (),
 ) -> None:
@@ -197,21 +194,12 @@ def run_cases(
         for done, case in enumerate(chosen):
             progress("measuring", done, len(chosen))
             rows.append(measure(case, judged=not quick))
-    report = Report(machine, rows, list(notes))
-    if json:
-        print_json(report)
-    else:
-        print_report(report)
+    print(f"{machine}\n")
+    print(aligned_table(_COLUMNS, [row.cells() for row in rows]))
+    told = [*(f"{row.what}: {row.note}" for row in rows if row.note), *notes]
+    print("".join(f"\n- {note}" for note in told))
     if any(row.verdict in ("wrong", "failed") for row in rows):
         raise typer.Exit(1)
-
-
-def print_report(report: Report) -> None:
-    """Print the machine, the table and the notes."""
-    print(f"{report.machine}\n")
-    print(aligned_table(_COLUMNS, [row.cells() for row in report.rows]))
-    notes = [f"{row.what}: {row.note}" for row in report.rows if row.note] + report.notes
-    print("".join(f"\n- {note}" for note in notes))
 
 
 def sampled(tensor: Tensor, count: int = 8) -> Tensor:

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ import typer
 
 from attar.store.store import Store
 from benchmarks import killed, killed_library, killed_search
-from benchmarks.command import Json, run_command
+from benchmarks.command import run_command
 from benchmarks.crash_states import Ledger, Watcher, difference, read_texts
 from benchmarks.server import free_port
 
@@ -139,29 +139,23 @@ class Crashes:
     def kill(self, kind: str) -> None:
         """Kill once, and verify."""
         tally = self.tallies[kind]
-        with suppress(AssertionError), self.noting(kind):
-            if kind == "server":
-                self._kill_server()
-                self._verify(kind)
-            elif kind == "observed":
-                with self.observer(lambda: Watcher(self.folder / kind)) as see:
-                    self._kill_writer(kind)
-                    self._verify(kind, see)
+        with suppress(AssertionError), self.noting(kind), ExitStack() as beside:
+            see: Callable[[], Any] | None = None
+            if kind == "observed":
+                see = beside.enter_context(self.observer(lambda: Watcher(self.folder / kind)))
             elif kind == "search":
                 killed_search.prepare()
-                with self.observer(lambda: killed_search.Searcher(self.folder / kind)) as see:
-                    self._kill_writer(kind)
-                    self._verify(kind)
-                    self._search(see)
+                see = beside.enter_context(self.observer(lambda: killed_search.Searcher(self.folder / kind)))
             elif kind == "edits":
-                with self.serving(kind) as (server, port):
-                    watch = lambda: killed_library.ServerWatcher(server, port)  # noqa: E731
-                    with self.observer(watch) as see:
-                        self._kill_writer(kind)
-                        self._verify(kind, see)
+                server = beside.enter_context(self.serving(kind))
+                see = beside.enter_context(self.observer(lambda: killed_library.ServerWatcher(*server)))
+            if kind == "server":
+                self._kill_server()
             else:
                 self._kill_writer(kind)
-                self._verify(kind)
+            self._verify(kind, None if kind == "search" else see)
+            if kind == "search" and see is not None:
+                self._search(see)
         tally.kills += 1
         tally.changes = self.ledgers[kind].changes
 
@@ -272,31 +266,22 @@ class Crashes:
 
 def main(
     kills: Annotated[int, typer.Option(min=1, help="Number of kills, over all kinds.")] = 500,
-    seconds: Annotated[float, typer.Option(min=0, help="Stop after this time; 0: no limit.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the moments.")] = 0,
     only: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}; all in turn by default.")] = "",
-    json_output: Json = False,
 ) -> None:
     """Kill processes at random moments, and verify that nothing acknowledged is lost."""
     kinds = [only] if only else KINDS
-    end = time.monotonic() + (seconds or 10**9)
     with tempfile.TemporaryDirectory(prefix="attar-crash-") as folder:
         crashes = Crashes(Path(folder), seed)
         for number in range(kills):
-            if time.monotonic() > end:
-                break
             crashes.kill(kinds[number % len(kinds)])
-    rows: dict[str, Any] = {kind: vars(crashes.tallies[kind]) for kind in kinds}
-    if json_output:
-        print(json.dumps(rows, indent=1))
-    else:
-        for kind, row in rows.items():
-            faults = f"{len(row['faults'])} faults"
-            print(f"{kind:<12}{row['kills']:>6} kills{row['changes']:>9,} changes acknowledged{faults:>12}")
-        for kind, row in rows.items():
-            for fault in row["faults"]:
-                print(f"{kind}, {fault}")
-    if any(row["faults"] for row in rows.values()):
+    tallies = {kind: crashes.tallies[kind] for kind in kinds}
+    for kind, tally in tallies.items():
+        faults = f"{len(tally.faults)} faults"
+        print(f"{kind:<12}{tally.kills:>6} kills{tally.changes:>9,} changes acknowledged{faults:>12}")
+    found = [f"{kind}, {fault}" for kind, tally in tallies.items() for fault in tally.faults]
+    if found:
+        print("\n".join(found))
         raise typer.Exit(1)
 
 

@@ -10,9 +10,7 @@ from typing import IO
 
 from attar.memory.memory import Memory
 from attar.store.records import key_of
-from attar.store.signatures import StampedSignature
 from attar.store.store import Store
-from attar.store.transactions import Snapshot
 from benchmarks import killed
 from benchmarks.killed import Change, with_change
 
@@ -52,36 +50,10 @@ class Ledger:
         self.texts, self.begun = found, {}
 
 
-class Follower:
-    """The signatures of a store, kept by its list of changes as an index keeps them."""
-
-    def __init__(self) -> None:
-        self.change = -1
-        self.signatures: dict[bytes, StampedSignature] = {}
-
-    def follow(self, snapshot: Snapshot) -> None:
-        """Take over what changed; raises if that is not what the store holds."""
-        stored = snapshot.signatures
-        everything = {signature.key: signature for signature in stored}
-        changed = stored.changed_since(self.change) if self.change >= 0 else None
-        if changed is None:
-            self.signatures = everything
-        for key in changed or ():
-            signature = stored.get(key)
-            if signature is None:
-                self.signatures.pop(key, None)
-            else:
-                self.signatures[key] = signature
-        self.change = stored.change
-        if self.signatures != everything:
-            raise AssertionError("the list of changes misses a signature")
-
-
-def read_texts(store: Store, follower: Follower | None = None) -> dict[str, str]:
+def read_texts(store: Store) -> dict[str, str]:
     """Every document's text; raises if one is torn, or if its signature is of another version."""
     texts: dict[str, str] = {}
     with store.snapshot() as snapshot:
-        (follower or Follower()).follow(snapshot)
         signatures = {signature.key: signature.data for signature in snapshot.signatures}
         reader = snapshot.header.reader
         for entry in snapshot.documents():
@@ -116,11 +88,11 @@ class Watcher:
     """Reads a store that others change; every call is one look, and raises at half a change."""
 
     def __init__(self, folder: Path) -> None:
-        self.store, self.follower = Store.open(folder, read_only=True), Follower()
+        self.store = Store.open(folder, read_only=True)
 
     def __call__(self) -> dict[str, str]:
         """Every document's text."""
-        texts = read_texts(self.store, self.follower)
+        texts = read_texts(self.store)
         if len({texts.get(name) for name in killed.PAIR}) > 1:
             raise AssertionError("half a change")
         return texts

@@ -76,18 +76,14 @@ def main(
                 ask_all(bank, library, [q.text for part in of_all for q in part.questions], batch, callers)
                 return
             names = [f"{at * 7919 % documents}" for at in range(batch)]
-            questions = asked
-            rows = [
-                [
-                    "encoded and looked up, the device's part",
-                    rate(batch, on_device(bank, names, questions, rounds)),
-                ]
-            ]
+            rates = {
+                "encoded and looked up, the device's part": batch / on_device(bank, names, asked, rounds)
+            }
             for look in (0, 1, 3) if loaded.parts.config.look else (0,):
-                seconds = answered(bank, names, questions, look, callers, rounds)
-                rows.append([f"answered, look {look}", rate(batch * callers, seconds)])
-            print(aligned_table(["", "questions/s"], rows))
-            print(agreement(bank, library, names[:200], questions[:200]))
+                seconds = answered(bank, names, asked, look, callers, rounds)
+                rates[f"answered, look {look}"] = batch * callers / seconds
+            print_rates(rates)
+            print(agreement(bank, library, names[:200], asked[:200]))
 
 
 def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds: int) -> float:
@@ -142,8 +138,7 @@ def ask_all(bank: DocumentBank, library: Library, asked: list[str], batch: int, 
     print(f"the first batch, with the signatures: {time.perf_counter() - began:.1f} s")
     print(f"{bank.nbytes / len(bank):,.0f} bytes per document on the device")
     chosen = next(batches)
-    ranked = ranking_rate(bank, library, [next(batches) for _ in range(3)])
-    rows = [["ranked, the device's part", f"{ranked:,.0f}"]]
+    rates = {"ranked, the device's part": ranking_rate(bank, library, [next(batches) for _ in range(3)])}
     looks = (0, 1, 3) if library.reader.parts.config.look else (0,)
     left = list(batches)
     each = len(left) // len(looks)
@@ -152,8 +147,8 @@ def ask_all(bank: DocumentBank, library: Library, asked: list[str], batch: int, 
         began = time.perf_counter()
         with ThreadPoolExecutor(callers) as pool:
             list(pool.map(lambda some: bank.ask_all_many(some, look=look), together))  # noqa: B023
-        rows.append([f"answered, look {look}", f"{each * batch / (time.perf_counter() - began):,.0f}"])
-    print(aligned_table(["", "questions/s"], rows))
+        rates[f"answered, look {look}"] = each * batch / (time.perf_counter() - began)
+    print_rates(rates)
     print(f"{each} batches per row, each measured once")
     numbers = triangle_numbers(DEFAULT_SIZE)
     print(
@@ -191,8 +186,8 @@ def agreement(bank: DocumentBank, library: Library, names: list[str], questions:
     return f"\n{same} of {len(ours)} first answers are the library's; their probabilities differ by at most {far:.4f}"
 
 
-def rate(questions: int, seconds: float) -> str:
-    return f"{questions / seconds:,.0f}"
+def print_rates(rates: dict[str, float]) -> None:
+    print(aligned_table(["", "questions/s"], [[name, f"{rate:,.0f}"] for name, rate in rates.items()]))
 
 
 if __name__ == "__main__":

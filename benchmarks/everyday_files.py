@@ -4,7 +4,6 @@ Each document is written as a file of a kind, read again, and asked; the plain t
 with. The words that a file gives back are counted too.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from attar.errors import OptionError
 from attar.reader.reader import Reader
 from attar.training.data import read_passages
 from attar.training.evaluation import AskedDocument, evaluate_reader, group_documents
-from benchmarks.command import Json, ReaderFolder, run_command
+from benchmarks.command import ReaderFolder, run_command
 from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of
 
 QUESTIONS = Path(__file__).parent / "questions" / "everyday.json"
@@ -56,7 +55,6 @@ def main(
     kinds: Annotated[str, typer.Option(help=f"Some of {', '.join(KINDS)}; all by default.")] = "",
     limit: Annotated[int, typer.Option(min=0, help="Documents, at most; 0: all.")] = 0,
     reader: ReaderFolder = None,
-    as_json: Json = False,
 ) -> None:
     """Compare answers from files of other kinds with those from plain text; exit with code 1 if they lose more."""
     chosen = ["txt", *(kind for kind in (kinds.split(",") if kinds else KINDS) if kind != "txt")]
@@ -65,26 +63,17 @@ def main(
     torch.set_num_threads(1)
     documents = group_documents(read_passages(QUESTIONS), 1)[: limit or None]
     loaded = Reader.load(reader)
-    rows: dict[str, dict[str, float]] = {}
+    exact: dict[str, float] = {}
+    print(f"{'kind':<6}{'words':>9}{'exact':>9}{'F1':>8}{'sentence':>10}")
     for kind in chosen:
         read = [as_file(document, kind) for document in documents]
         scores = evaluate_reader(loaded, read, name=kind)[-1].scores
         pairs = zip(read, documents, strict=True)
         words = min(recovered(own.text, given.text) for own, given in pairs)
-        rows[kind] = {
-            "words": words,
-            "em": scores.em or 0.0,
-            "f1": scores.f1 or 0.0,
-            "sentence": scores.sentence or 0.0,
-        }
-    if as_json:
-        print(json.dumps(rows))
-    else:
-        print(f"{'kind':<6}{'words':>9}{'exact':>9}{'F1':>8}{'sentence':>10}")
-        for kind, row in rows.items():
-            figures = f"{row['words']:>9.1%}{row['em']:>9.1%}{row['f1']:>8.1%}{row['sentence']:>10.1%}"
-            print(f"{kind:<6}{figures}")
-    if any(row["em"] < rows["txt"]["em"] - MOST_LOST for row in rows.values()):
+        exact[kind] = scores.em or 0.0
+        others = f"{scores.f1 or 0.0:>8.1%}{scores.sentence or 0.0:>10.1%}"
+        print(f"{kind:<6}{words:>9.1%}{exact[kind]:>9.1%}{others}", flush=True)
+    if min(exact.values()) < exact["txt"] - MOST_LOST:
         raise typer.Exit(1)
 
 

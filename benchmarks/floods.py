@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.paper.timing import Machine, aligned_table, quantity, this_machine
-from attar.progress import Progress
-from benchmarks.command import Json, Only, ReaderFolder, run_command
+from attar.paper.timing import aligned_table, quantity, this_machine
+from benchmarks.command import Only, ReaderFolder, run_command
 from benchmarks.load import request_for
 from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, serving
 
@@ -80,7 +78,8 @@ FLOODS = (
 )
 
 
-class Row(msgspec.Struct):
+@dataclass(frozen=True)
+class Row:
     """A flood: bytes sent, the server's memory, health checks answered meanwhile, and whether it answers as before."""
 
     what: str
@@ -89,53 +88,31 @@ class Row(msgspec.Struct):
     before: int
     peak: int
     after: int
-    growth: float
     healthy: float
-    met: bool
-    note: str = ""
+    note: str
+
+    @property
+    def growth(self) -> float:
+        """The share by which memory has grown at most."""
+        return growth_of(self.before, self.peak)
+
+    @property
+    def met(self) -> bool:
+        """Whether memory stayed, and it answered meanwhile and afterwards."""
+        return not self.note and self.growth <= GROWTH and self.healthy >= HEALTHY
 
     def cells(self) -> list[str]:
         """The row of the table."""
         sizes = [quantity(size, "B") for size in (self.sent, self.before, self.peak, self.after)]
-        verdict = "met" if self.met else "missed"
         shares = [f"{self.growth:+.1%}".replace("%", " %"), f"{self.healthy:.0%}".replace("%", " %")]
-        return [self.what, str(self.connections), *sizes, *shares, verdict]
-
-
-class Report(msgspec.Struct):
-    """All floods, and the machine."""
-
-    machine: Machine
-    seconds: float
-    rows: list[Row]
-
-
-def run(
-    seconds: float,
-    only: str | None = None,
-    reader: Path | None = None,
-    progress: Progress = lambda what, done, total: None,
-) -> Report:
-    """Each flood against a new server."""
-    floods = [flood for flood in FLOODS if only is None or only in flood.what]
-    if not floods:
-        raise OptionError.expected("--only", "a part of a flood's name", repr(only))
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="attar-floods-") as place:
-        folder = Path(place) / "library"
-        reader = fill(folder, reader, DOCUMENTS)
-        for done, flood in enumerate(floods):
-            progress(flood.what, done, len(floods))
-            with serving(folder, reader) as server:
-                rows.append(measure(server, flood, seconds))
-    return Report(this_machine(), seconds, rows)
+        return [self.what, str(self.connections), *sizes, *shares, "met" if self.met else "missed"]
 
 
 def measure(server: ServerProcess, flood: Flood, seconds: float) -> Row:
     """Flood a server; its memory before, at most and afterwards, and whether it answers meanwhile and afterwards."""
     for _ in range(200):
         _status_of(server, _ASK)
-    before = peak = _memory(server)
+    before = peak = server.memory()
     end = time.monotonic() + seconds
     sent = [0] * min(flood.connections, 50)
     threads = [
@@ -146,28 +123,15 @@ def measure(server: ServerProcess, flood: Flood, seconds: float) -> Row:
         thread.start()
     checks, passed = 0, 0
     while any(thread.is_alive() for thread in threads):
-        peak = max(peak, _memory(server))
+        peak = max(peak, server.memory())
         with contextlib.suppress(OSError, http.client.HTTPException):
             checks += 1
             passed += _status_of(server, _GET) == 200
         time.sleep(0.05)
     healthy = passed / checks if checks else 1.0
-    answered = _answers_again(server)
-    after = _memory(server)
-    peak = max(peak, after)
-    growth = growth_of(before, peak) or 0.0
-    note = "" if answered else "questions are no longer answered"
-    met = answered and growth <= GROWTH and healthy >= HEALTHY
-    return Row(flood.what, flood.connections, sum(sent), before, peak, after, growth, healthy, met, note)
-
-
-def _memory(server: ServerProcess) -> int:
-    memory = server.memory()
-    if memory is None:
-        raise OptionError.expected(
-            "benchmarks.floods", "Linux, which shows a process's memory", "another system"
-        )
-    return memory
+    note = "" if _answers_again(server) else "questions are no longer answered"
+    after = server.memory()
+    return Row(flood.what, flood.connections, sum(sent), before, max(peak, after), after, healthy, note)
 
 
 def _answers_again(server: ServerProcess) -> bool:
@@ -236,27 +200,27 @@ class _Connection:
         self._socket.close()
 
 
-def print_report(report: Report) -> None:
-    """Print the machine, the table and the notes."""
-    print(f"{report.machine}; {report.seconds:g} s each\n")
-    print(aligned_table(COLUMNS, [row.cells() for row in report.rows]))
-    print("".join(f"\n- {row.what}: {row.note}" for row in report.rows if row.note))
-
-
 def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per flood.")] = 60.0,
     only: Only = None,
     reader: ReaderFolder = None,
-    json: Json = False,
 ) -> None:
-    """Flood a server; its memory must stay within 10 % of before, and it must answer."""
-    with progress_bar() as progress:
-        report = run(seconds, only, reader, progress)
-    if json:
-        print(msgspec.json.encode(report).decode())
-    else:
-        print_report(report)
-    if not all(row.met for row in report.rows):
+    """Flood servers, each flood a new one; memory must stay within 10 % of before, and it must answer."""
+    floods = [flood for flood in FLOODS if only is None or only in flood.what]
+    if not floods:
+        raise OptionError.expected("--only", "a part of a flood's name", repr(only))
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="attar-floods-") as place, progress_bar() as progress:
+        folder = Path(place) / "library"
+        reader = fill(folder, reader, DOCUMENTS)
+        for done, flood in enumerate(floods):
+            progress(flood.what, done, len(floods))
+            with serving(folder, reader) as server:
+                rows.append(measure(server, flood, seconds))
+    print(f"{this_machine()}; {seconds:g} s each\n")
+    print(aligned_table(COLUMNS, [row.cells() for row in rows]))
+    print("".join(f"\n- {row.what}: {row.note}" for row in rows if row.note))
+    if not all(row.met for row in rows):
         raise typer.Exit(1)
 
 

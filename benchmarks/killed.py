@@ -31,7 +31,8 @@ PAIR = ("left", "right/" + "x" * 600)  # the second has a key that is cut and ha
 READER = "reader-1"
 # Between these a library is moved to and fro.
 READERS = ("reader-2", "reader-3")
-_SERVER_READER = "server reader"
+# The folder of the reader that servers have.
+SERVER_READER = "server reader"
 _IMPORTS, _IMPORTED = 8, 12  # files, and documents in each
 
 
@@ -75,28 +76,21 @@ def is_torn(text: str, memory: Memory) -> bool:
 
 
 class Announcer:
-    """Tells the driver of changes: `with announce({"a": "7"}): store.put(…)`."""
+    """Tells the driver of changes."""
 
     def __init__(self, pipe: int, writer: int = 0) -> None:
         self.pipe, self.writer = pipe, writer
 
-    def _tell(self, change: Change | None) -> None:
+    def tell(self, change: Change | None) -> None:
+        """Announce a change, or tell that it was made."""
         # Less than a pipe writes at once, so that no line is cut by a kill.
         os.write(self.pipe, json.dumps([self.writer, change]).encode() + b"\n")
 
-    def begin(self, change: Change) -> None:
-        """Announce a change."""
-        self._tell(change)
-
-    def acknowledge(self) -> None:
-        """Tell that it was made."""
-        self._tell(None)
-
     def change(self, change: Change, make: Callable[[], object]) -> None:
         """Announce a change, make it, and tell that it was acknowledged."""
-        self.begin(change)
+        self.tell(change)
         make()
-        self.acknowledge()
+        self.tell(None)
 
 
 def write(folder: Path, start: int, pipe: int) -> None:
@@ -177,12 +171,7 @@ def prepare_server(folder: Path) -> None:
     """Write a small reader, and load what a server needs: forks of this process have it."""
     from attar.server import app, run  # noqa: F401
 
-    save_tiny_reader(server_reader(folder))
-
-
-def server_reader(folder: Path) -> Path:
-    """The reader that the servers below this folder have."""
-    return folder / _SERVER_READER
+    save_tiny_reader(folder / SERVER_READER)
 
 
 def serve(folder: Path, port: int) -> None:
@@ -190,7 +179,7 @@ def serve(folder: Path, port: int) -> None:
     from attar.server.run import serve as run
     from attar.server.settings import Address, Settings
 
-    reader = server_reader(folder.parent)
+    reader = folder.parent / SERVER_READER
     run(Settings(store=folder, reader=reader, keep_text=True, log_level="error"), Address(port=port))
 
 
@@ -212,7 +201,7 @@ def request(server: int, port: int, start: int, pipe: int, writer: int, texts: M
         path = f"/v1/documents/{name}{path}"
         as_job = number % 4 == 0 and body is not None
         try:
-            announce.change({name: after}, partial(_answer, connection, method, path, body, as_job))
+            announce.change({name: after}, partial(answer, connection, method, path, body, as_job))
         except (OSError, http.client.HTTPException):
             return
         known.pop(name, None)
@@ -233,15 +222,22 @@ def connected(server: int, port: int) -> http.client.HTTPConnection:
     raise TimeoutError("the server did not start")
 
 
-def _answer(
-    connection: http.client.HTTPConnection, method: str, path: str, body: object, as_job: bool = False
-) -> None:
-    """Send a request; a change that is made by a job is acknowledged when the job is done."""
+def answer(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: object = None,
+    as_job: bool = False,
+    may_lack: bool = False,
+) -> bytes | None:
+    """Send a request; the answer to it, None if the document may lack, and does; a job is waited for."""
     data = None if body is None else json.dumps(body)
     headers = {"Content-Type": "application/json"} if data else {}
     connection.request(method, path, data, headers | ({"Prefer": "respond-async"} if as_job else {}))
     reply = connection.getresponse()
     told = reply.read()
+    if may_lack and reply.status == 404:
+        return None
     if not 200 <= reply.status < 300:
         raise AssertionError(f"{method} {path}: status {reply.status}: {told[:200]!r}")
     if reply.status == 202:
@@ -251,3 +247,4 @@ def _answer(
             told = connection.getresponse().read()
         if state != "done":
             raise AssertionError(f"{method} {path}: the job is {state}: {told[:200]!r}")
+    return told

@@ -28,13 +28,12 @@ from benchmarks.killed import PAIR, Announcer, Change
 _SHORT = ("a", "b")
 _IMPORTED = {f"imported-{number}": f"Then Ann{number} left the house." for number in range(4)}
 _FILES = 4
-_QUESTION = json.dumps({"question": "Who met Bob?"}).encode()
 _reader: list[Reader] = []
 
 
 def prepare(folder: Path) -> None:
     """Load the reader that the server of these kinds has, and write a file to import."""
-    _reader.append(Reader.load(killed.server_reader(folder)))
+    _reader.append(Reader.load(folder / killed.SERVER_READER))
     with Library(folder / "edited", _reader[0]) as library:
         library.add_many(_IMPORTED.items())
         export_store(library.store, folder / "edits.parquet")
@@ -88,29 +87,22 @@ class ServerWatcher:
     def __call__(self) -> dict[str, str]:
         """Every document's text, as the server shows it."""
         texts = {}
-        listed = json.loads(self._answer("GET", "/v1/documents?limit=1000") or b"{}")
+        listed = json.loads(killed.answer(self._connection, "GET", "/v1/documents?limit=1000") or b"{}")
         for name in (document["name"] for document in listed["documents"]):
-            shown = self._answer("GET", f"/v1/documents/{quote(name, safe='')}")
+            path = f"/v1/documents/{quote(name, safe='')}"
+            shown = killed.answer(self._connection, "GET", path, may_lack=True)
             if shown is not None:  # None: it was removed since it was listed
                 texts[name] = json.loads(shown)["text"]
         if texts:
-            self._answer("POST", "/v1/ask", _QUESTION)
+            killed.answer(self._connection, "POST", "/v1/ask", {"question": "Who met Bob?"})
         return texts
-
-    def _answer(self, method: str, path: str, body: bytes | None = None) -> bytes | None:
-        self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        reply = self._connection.getresponse()
-        told = reply.read()
-        if reply.status not in (200, 404):
-            raise AssertionError(f"{method} {path}: status {reply.status}: {told[:200]!r}")
-        return told if reply.status == 200 else None
 
 
 def sync(folder: Path, start: int, pipe: int) -> None:
     """Write, change and remove files, and run `attar add --sync`, until killed."""
     files = folder.with_name("synced")
     files.mkdir(exist_ok=True)
-    reader = killed.server_reader(folder.parent)
+    reader = folder.parent / killed.SERVER_READER
     for number in count(start):
         announcers = [Announcer(pipe, writer) for writer in range(_FILES)]
         for at, announce in enumerate(announcers):
@@ -120,12 +112,12 @@ def sync(folder: Path, start: int, pipe: int) -> None:
                 file.unlink(missing_ok=True)
             else:
                 file.write_text(text)
-            announce.begin({file.stem: text})
+            announce.tell({file.stem: text})
         command = ["add", str(folder), str(files), "--sync", "--reader", str(reader)]
         with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
             make_app("add")(command, standalone_mode=False)
         for announce in announcers:
-            announce.acknowledge()
+            announce.tell(None)
 
 
 def shard(folder: Path, start: int, pipe: int) -> None:

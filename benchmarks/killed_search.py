@@ -7,7 +7,7 @@ so that what a search shows of it tells which version it saw.
 import json
 import os
 import tempfile
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -22,16 +22,14 @@ QUERIES = ("Where is salt mined?", "leaves of tea", "bridges", "Which change wro
 _ALIKE = 0.05
 # What a search shows: per query, the documents with their scores and first sentences.
 Shown = dict[str, list[tuple[str, float, str]]]
-_reader: list[Reader] = []
 
 
+@cache
 def prepare() -> Reader:
     """Load the default reader, with all that reading a text needs: forks of this process have it."""
-    if not _reader:
-        reader = Reader.load()
-        reader.read(text_of(TOPICS[0], 0))
-        _reader.append(reader)
-    return _reader[0]
+    reader = Reader.load()
+    reader.read(text_of(TOPICS[0], 0))
+    return reader
 
 
 def text_of(topic: str, number: int) -> str:

@@ -10,7 +10,7 @@ from attar.nn import Memories, attention
 from attar.nn.mechanisms.base import MatrixMechanism, Mechanism
 from attar.ops.along import lookup_along
 from attar.paper.timing import Contender, Timer, relative_error, tolerance_for
-from benchmarks.comparison import Case, Comparison, Goal, compare
+from benchmarks.comparison import Case, Comparison, Goal, at_most, compare
 
 Shape = tuple[int, int, int]
 TOLERANCE = tolerance_for(torch.float32)
@@ -23,35 +23,21 @@ def layer_cases(timer: Timer, *, quick: bool = False) -> list[Case]:
     trained: Shape = (2, 70, 8) if quick else (32, 750, 100)
     along: Shape = (2, 128, 8) if quick else (8, 2048, 64)
     stream: Shape = (1, *along[1:])
-    size, places = "{} × {} × {}".format(*trained), "{} × {:,} × {}".format(*along)
+    prepared = f"CPU lookup in a prepared ridge, k = {k}, {batch} documents"
+    adaptive = "CPU adaptive, {} × {} × {}, forward + backward".format(*trained)
+    lines = "CPU lookup_along, {}, {} × {:,} × {}, forward + backward"
+    gated, chunked = "CPU lookup_along, gated, {} × {:,} × {}".format(*stream), "ten plain lines of chunking"
+
+    def of_lines(name: str) -> Case:
+        run = functools.partial(along_vs_lines, timer, along, decayed=name == "decayed")
+        return Case(lines.format(name, *along), chunked, at_most(1.2), run)
+
+    gru = "torch.nn.GRU, forward + backward"
     return [
-        Case(
-            f"CPU lookup in a prepared ridge, k = {k}, {batch} documents",
-            "keyed without a ridge",
-            Goal(1.1, at_least=False),
-            lambda: prepared_vs_plain(timer, batch, k),
-        ),
-        Case(
-            f"CPU adaptive, {size}, forward + backward",
-            "torch.nn.GRU, forward + backward",
-            Goal(1.5, at_least=False),
-            lambda: adaptive_vs_gru(timer, trained),
-        ),
-        *(
-            Case(
-                f"CPU lookup_along, {name}, {places}, forward + backward",
-                "ten plain lines of chunking",
-                Goal(1.2, at_least=False),
-                functools.partial(along_vs_lines, timer, along, decayed=name == "decayed"),
-            )
-            for name in ("linear", "decayed")
-        ),
-        Case(
-            "CPU lookup_along, gated, {} × {:,} × {}".format(*stream),
-            "extend and lookup per token",
-            Goal(20),
-            lambda: along_vs_extend(timer, stream),
-        ),
+        Case(prepared, "keyed without a ridge", at_most(1.1), lambda: prepared_vs_plain(timer, batch, k)),
+        Case(adaptive, gru, at_most(1.5), lambda: adaptive_vs_gru(timer, trained)),
+        *map(of_lines, ("linear", "decayed")),
+        Case(gated, "extend and lookup per token", Goal(20), lambda: along_vs_extend(timer, stream)),
     ]
 
 

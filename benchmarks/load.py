@@ -4,9 +4,9 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -104,37 +104,34 @@ class _Connection(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def drive(
-    port: int, requests: Sequence[bytes], connections: int, seconds: float, rate: float | None = None
-) -> Load:
-    """Send requests to a port of this machine; `rate` limits the requests per second of all connections."""
-    load, loop = Load(), asyncio.get_running_loop()
-    began, interval = time.perf_counter(), 0.0 if rate is None else connections / rate
-    plan = _Plan(itertools.cycle(requests), began, began + seconds, interval)
-
-    def connection(number: int) -> Callable[[], _Connection]:
-        # Starts are spread, so that requests do not arrive all at once.
-        return lambda: _Connection(load, plan, began + interval * number / connections)
-
-    opened = await asyncio.gather(
-        *(loop.create_connection(connection(number), "127.0.0.1", port) for number in range(connections))
-    )
-    await asyncio.gather(*(protocol.done for _, protocol in opened))
-    load.seconds = time.perf_counter() - began
-    return load
-
-
 def drive_now(
     port: int, requests: Sequence[bytes], connections: int, seconds: float, rate: float | None = None
 ) -> Load:
-    """`drive` in a new event loop: uvloop's, if it is installed."""
-    work: Coroutine[Any, Any, Load] = drive(port, requests, connections, seconds, rate)
+    """Send requests to a port of this machine, in an event loop of uvloop's if it is installed.
+
+    `rate` limits the requests per second of all connections.
+    """
+
+    async def drive() -> Load:
+        load, loop = Load(), asyncio.get_running_loop()
+        began, interval = time.perf_counter(), 0.0 if rate is None else connections / rate
+        plan = _Plan(itertools.cycle(requests), began, began + seconds, interval)
+
+        def connection(number: int) -> Callable[[], _Connection]:
+            # Starts are spread, so that requests do not arrive all at once.
+            return lambda: _Connection(load, plan, began + interval * number / connections)
+
+        opening = (loop.create_connection(connection(at), "127.0.0.1", port) for at in range(connections))
+        await asyncio.gather(*(protocol.done for _, protocol in await asyncio.gather(*opening)))
+        load.seconds = time.perf_counter() - began
+        return load
+
     try:
         import uvloop
     except ModuleNotFoundError:
-        return asyncio.run(work)
+        return asyncio.run(drive())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
+        return runner.run(drive())
 
 
 def request_for(path: str, body: bytes, media: str = "application/json", method: str = "POST") -> bytes:

@@ -6,10 +6,10 @@ The points are the rows of the page's table that `attar evaluate-questions` fill
 above it.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -23,39 +23,24 @@ COLUMNS = ("look", "F1", "ms per question, alone")
 SAME = ("the same", "the memory alone")
 
 
-class Point(NamedTuple):
-    """A row of the table."""
-
-    look: int
-    f1: float
-    milliseconds: float
+# Sentences read again, F1, and milliseconds.
+Point = tuple[int, float, float]
 
 
 def curves(page: str) -> dict[str, list[Point]]:
     """The points of each reader, from the first table with the columns; rows without a time are left out."""
-    points: dict[str, list[Point]] = defaultdict(list)
-    name = ""
-    for cells in _table(page):
-        if not cells[""].startswith(SAME):
-            name = cells[""].strip("*").replace("`", "")
-        look, f1, milliseconds = (cells[column].strip("*") for column in COLUMNS)
-        if milliseconds:
-            points[name].append(Point(int(look), float(f1), float(milliseconds)))
-    return {name: sorted(line) for name, line in points.items()}
-
-
-def _table(page: str) -> Iterator[dict[str, str]]:
-    header: list[str] = []
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if not header and set(COLUMNS) <= set(cells):
-            header = cells
-        elif header and not line.startswith("|"):
-            return
-        elif header and not cells[0].startswith("---"):
-            yield dict(zip(header, cells, strict=True))
-    if not header:
+    lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page.splitlines()]
+    at = next((at for at, cells in enumerate(lines) if set(COLUMNS) <= set(cells)), None)
+    if at is None:
         raise FormatError.expected("the page", f"a table with the columns {', '.join(COLUMNS)}", "none")
+    points: dict[str, list[Point]] = defaultdict(list)
+    name, places = "", [lines[at].index(column) for column in COLUMNS]
+    for first, *cells in itertools.takewhile(lambda cells: len(cells) > 1, lines[at + 2 :]):
+        name = name if first.startswith(SAME) else first.strip("*").replace("`", "")
+        look, f1, milliseconds = (cells[place - 1].strip("*") for place in places)
+        if milliseconds:
+            points[name].append((int(look), float(f1), float(milliseconds)))
+    return {name: sorted(line) for name, line in points.items()}
 
 
 def main(
@@ -66,10 +51,10 @@ def main(
     pyplot = load_pyplot()
     drawn, axes = pyplot.subplots(figsize=(7.5, 3.6))
     for (name, line), marker in zip(curves(page.read_text(encoding="utf-8")).items(), "os^Dv", strict=False):
-        axes.plot([p.milliseconds for p in line], [p.f1 for p in line], f"{marker}-", label=name)
-        for point in line:
-            place = (point.milliseconds, point.f1)
-            axes.annotate(f"{point.look}", place, (-3, 6), textcoords="offset points", fontsize=8)
+        looks, f1, times = zip(*line, strict=True)
+        axes.plot(times, f1, f"{marker}-", label=name)
+        for look, place in zip(looks, zip(times, f1, strict=True), strict=True):
+            axes.annotate(f"{look}", place, (-3, 6), textcoords="offset points", fontsize=8)
     axes.set(xlabel="milliseconds per question, one thread; numbers: sentences read again", ylabel="F1")
     axes.margins(y=0.12)
     axes.set(xlim=(0, None))

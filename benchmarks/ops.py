@@ -14,8 +14,8 @@ from attar import ops
 from attar.paper import table1 as baselines
 from attar.paper.table1 import Floats
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
-from benchmarks.command import Json, Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
+from benchmarks.command import Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
 from benchmarks.layers import layer_cases
 
 TOLERANCE = tolerance_for(torch.float32)
@@ -31,26 +31,15 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
     short, long = (75, 300) if quick else (750, 10_000)
     encoded = (4, 50, 20) if quick else (32, 750, 100)
     scanned = (2, 70, 16) if quick else (8, 1024, 128)
-    lookup, softmax = (
-        "CPU lookup, packed float32, k = 100, one thread",
-        "softmax over H, n = {:,}, both out of cache",
-    )
+    lookup = "CPU lookup, packed float32, k = 100, one thread"
+    softmax = "softmax over H, n = {:,}, both out of cache"
     shape = "{} × {} × {} float32".format(*encoded)
+    scan = "CPU adaptive scan, {} × {:,} × {}, forward".format(*scanned)
     return [
         Case(lookup, softmax.format(short), Goal(short / 100), lambda: lookup_vs_softmax(one, short, held)),
         Case(lookup, softmax.format(long), Goal(80), lambda: lookup_vs_softmax(one, long, held)),
-        Case(
-            f"CPU encode, {shape}",
-            "torch.bmm",
-            Goal(1.2, at_least=False),
-            lambda: encode_vs_bmm(all_threads, encoded),
-        ),
-        Case(
-            "CPU adaptive scan, {} × {:,} × {}, forward".format(*scanned),
-            "the plain loop in torch",
-            Goal(3),
-            lambda: scan_vs_loop(all_threads, scanned),
-        ),
+        Case(f"CPU encode, {shape}", "torch.bmm", at_most(1.2), lambda: encode_vs_bmm(all_threads, encoded)),
+        Case(scan, "the plain loop in torch", Goal(3), lambda: scan_vs_loop(all_threads, scanned)),
         *layer_cases(Timer(effort, "cpu", threads=1), quick=quick),
     ]
 
@@ -208,7 +197,7 @@ def plain_adaptive_loop(h: Tensor, f: Tensor, cell: ops.AffineGates) -> Tensor:
     return C
 
 
-def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
+def main(only: Only = None, quick: Quick = False) -> None:
     """Compare the operations with torch and softmax; wrong results are not timed."""
     machine = this_machine()  # before the first row adds to its load
     torch.manual_seed(0)
@@ -218,7 +207,7 @@ def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
     if machine.gpu:
         notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
     cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
-    run_cases(machine, cases, only=only, json=json, quick=quick, notes=notes)
+    run_cases(machine, cases, only=only, quick=quick, notes=notes)
 
 
 if __name__ == "__main__":

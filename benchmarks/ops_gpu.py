@@ -16,8 +16,8 @@ from attar.ops.checks import Backend
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import bank_cases
-from benchmarks.command import Json, Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, compare, run_cases, sampled
+from benchmarks.command import Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
 from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
 
 TOLERANCE = tolerance_for(torch.bfloat16)
@@ -42,7 +42,7 @@ def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]
     memory = Case(
         f"GPU backward's extra memory, encode, {size}",
         "H's own bytes",
-        Goal(1.5, at_least=False),
+        at_most(1.5),
         lambda: backward_bytes(torch.randn(shape, device=device, dtype=torch.bfloat16), TOLERANCE),
     )
     with_fla = [
@@ -120,20 +120,11 @@ def plain_scan(f: Tensor, alpha: Tensor | None = None) -> Tensor:
 
 def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
     """The adaptive scan against fla's delta rule, and its backward against its own forward."""
-    title = "GPU adaptive scan, {} × {} × {} bf16".format(*shape)
+    title, rule = "GPU adaptive scan, {} × {} × {} bf16".format(*shape), "fla fused_recurrent_delta_rule"
+    forward, backward = f"{title}, forward", f"{title}, forward + backward"
     return [
-        Case(
-            f"{title}, forward",
-            "fla fused_recurrent_delta_rule",
-            Goal(2.5),
-            lambda: scan_vs_delta_rule(timer, shape, device),
-        ),
-        Case(
-            f"{title}, forward + backward",
-            "its own forward",
-            Goal(4, at_least=False),
-            lambda: backward_vs_forward(timer, shape, device),
-        ),
+        Case(forward, rule, Goal(2.5), lambda: scan_vs_delta_rule(timer, shape, device)),
+        Case(backward, "its own forward", at_most(4), lambda: backward_vs_forward(timer, shape, device)),
     ]
 
 
@@ -234,12 +225,12 @@ def delta_reference(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
     return S
 
 
-def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
+def main(only: Only = None, quick: Quick = False) -> None:
     """Compare the operations on a GPU with flash-linear-attention and torch."""
     machine = this_machine()
     if not torch.cuda.is_available():
         note = "These rows need a CUDA device; this machine has none."
-        run_cases(machine, [], json=json, notes=[note])
+        run_cases(machine, [], notes=[note])
         return
     torch.manual_seed(0)
     # Short rounds: a launch queue holds about a thousand kernels.
@@ -248,7 +239,7 @@ def main(only: Only = None, json: Json = False, quick: Quick = False) -> None:
     documents, copied = (10_000, 2**26) if quick else (1_000_000, 2**31)
     cases = [*encode_cases(timer, shape), *scan_cases(timer, shape)]
     cases += bank_cases(timer, documents, copied=copied)
-    run_cases(machine, cases, only=only, json=json, quick=quick, notes=machine.busy_notes())
+    run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 
 
 if __name__ == "__main__":

@@ -22,16 +22,8 @@ from attar.training.data import read_passages
 from benchmarks.command import run_command
 
 # Scripts by the first word of their letters' Unicode names; Greek letters and signs are common in English texts.
-_SCRIPTS = (
-    "LATIN",
-    "GREEK",
-    "MODIFIER",
-    "MICRO",
-    "FEMININE",
-    "MASCULINE",
-    "SUPERSCRIPT",
-    "SUBSCRIPT",
-    "SCRIPT",
+_SCRIPTS = frozenset(
+    ("LATIN", "GREEK", "MODIFIER", "MICRO", "FEMININE", "MASCULINE", "SUPERSCRIPT", "SUBSCRIPT", "SCRIPT")
 )
 _SPECIAL = frozenset(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
 _INNER = "##"

@@ -77,14 +77,9 @@ def measure(
             texts = [next((answer.text for answer in answers if not answer.absent), "") for answers in ranked]
         ems += [exact(text, gold) for text, (_, gold) in zip(texts, pairs, strict=True)]
         f1s += [f1(text, gold) for text, (_, gold) in zip(texts, pairs, strict=True)]
-    sizes = [memory.nbytes for memory in memories if memory is not None]
+    sizes = [memory.nbytes for memory in memories if memory is not None] or [0]
     return Row(
-        name,
-        budget,
-        round(sum(sizes) / max(1, len(sizes))),
-        max(sizes, default=0),
-        sum(ems) / max(1, len(ems)),
-        sum(f1s) / max(1, len(f1s)),
+        name, budget, round(float(np.mean(sizes))), max(sizes), float(np.mean(ems)), float(np.mean(f1s))
     )
 
 
@@ -134,11 +129,6 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
     pyplot.close(drawn)
 
 
-def _short(share: float) -> str:
-    """A share as tables have it: .556."""
-    return f"{share:.3f}".removeprefix("0")
-
-
 def main(
     file: Annotated[Path, typer.Argument(help="Questions in SQuAD's format.")],
     reader: Annotated[str | None, typer.Option(help="A reader's folder.")] = None,
@@ -154,7 +144,7 @@ def main(
         rows.append(row)
         budget = "none" if row.budget is None else f"{row.budget:,}"
         sizes = f"{row.bytes:,} | {row.largest:,}"
-        print(f"| {row.memory} | {budget} | {sizes} | {_short(row.em)} | {_short(row.f1)} |", flush=True)
+        print(f"| {row.memory} | {budget} | {sizes} | {row.em:.3f} | {row.f1:.3f} |", flush=True)
     if figure is not None:
         draw(rows, figure)
 

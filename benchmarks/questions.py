@@ -30,8 +30,8 @@ from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.store.records import Record
 from attar.training.data import read_passages
-from benchmarks.command import Json, Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit, run_cases
+from benchmarks.command import Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, compare_with_limit, run_cases
 from benchmarks.stories import tell_stories
 
 ALONE, PER_SECOND, BARE_SHARE = 0.005, 1_500, 0.8
@@ -128,13 +128,11 @@ def in_process(reader: Reader, data: Data, memories: list[Memory], timer: Timer)
     name = f"{count} questions to {len(texts)} documents in one call"
     per_question = replace(answering, amount=count)
     single = Contender("Reader.answer", alone, amount=len(few))
+    reading = f"reading {len(data.texts)} texts of {tokens // len(data.texts)} tokens"
+    less, encoder = at_most(1), Contender("bare", bare_questions)
+    of_texts = Contender("read", read), [Contender("bare", bare_texts)]
     return [
-        Case(
-            "one question alone",
-            "5 ms",
-            Goal(1, at_least=False),
-            lambda: compare_with_limit(single, ALONE, timer),
-        ),
+        Case("one question alone", "5 ms", less, lambda: compare_with_limit(single, ALONE, timer)),
         Case(
             name,
             f"{PER_SECOND:,} per second",
@@ -145,16 +143,9 @@ def in_process(reader: Reader, data: Data, memories: list[Memory], timer: Timer)
             name,
             "the bare question encoder",
             Goal(BARE_SHARE),
-            lambda: rate(compare(answering, [Contender("bare", bare_questions)], timer), count, "questions"),
+            lambda: rate(compare(answering, [encoder], timer), count, "questions"),
         ),
-        Case(
-            f"reading {len(data.texts)} texts of {tokens // len(data.texts)} tokens",
-            "the bare encoder",
-            Goal(1),
-            lambda: rate(
-                compare(Contender("read", read), [Contender("bare", bare_texts)], timer), tokens, "tokens"
-            ),
-        ),
+        Case(reading, "the bare encoder", Goal(1), lambda: rate(compare(*of_texts, timer), tokens, "tokens")),
     ]
 
 
@@ -191,7 +182,7 @@ def of_command(folder: Path, data: Data, rounds: int) -> list[Case]:
         ours = [cost[which] for cost in ask()]
         return Comparison(ours, [limit] * len(ours), unit)
 
-    less = Goal(1, at_least=False)
+    less = at_most(1)
     return [
         Case("attar ask, processor time", "2 s", less, lambda: limited(0, CPU_SECONDS, "s")),
         Case("attar ask, peak memory", "400 MB", less, lambda: limited(1, PEAK_BYTES, "B")),
@@ -208,7 +199,7 @@ def of_prompt(folder: Path, data: Data, rounds: int) -> Case:
         _, *later = prompt_seconds(folder, f"text {at}", asked)
         return Comparison(later, [PROMPT_SECONDS] * len(later), "s")
 
-    return Case("second question at the prompt", "50 ms", Goal(1, at_least=False), ask)
+    return Case("second question at the prompt", "50 ms", at_most(1), ask)
 
 
 def prompt_seconds(folder: Path, document: str, questions: Sequence[str]) -> list[float]:
@@ -255,7 +246,6 @@ def main(
     ] = None,
     documents: Annotated[int, typer.Option(min=1, help="How many texts, with a question each.")] = 256,
     only: Only = None,
-    json: Json = False,
     quick: Quick = False,
 ) -> None:
     """Compare the default reader with the bare encoders, and with targets for its speed; in process, one thread."""
@@ -278,7 +268,7 @@ def main(
         ]
         notes = [] if data else ["Texts and questions are made up: --data FILE for real ones."]
         notes += machine.busy_notes()
-        run_cases(machine, cases, only=only, json=json, quick=quick, notes=notes)
+        run_cases(machine, cases, only=only, quick=quick, notes=notes)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from attar.paper.timing import aligned_table, this_machine
 from attar.reader.encoding import WindowBatch
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
+from attar.training.data import read_passages
 from benchmarks.command import ReaderFolder, run_command
 from benchmarks.stories import story_texts
 
@@ -68,9 +69,9 @@ def main(
 
 def texts_of(file: Path) -> list[str]:
     """The texts of a file: the paragraphs of SQuAD's JSON, or `text` or `context` of JSON lines."""
-    data = (lzma.decompress(file.read_bytes()) if file.suffix == ".xz" else file.read_bytes()).decode()
-    if file.name.removesuffix(".xz").endswith(".json"):
-        return [part["context"] for article in json.loads(data)["data"] for part in article["paragraphs"]]
+    if ".jsonl" not in file.name:
+        return [passage.text for passage in read_passages(file)]
+    data = lzma.decompress(file.read_bytes()) if file.suffix == ".xz" else file.read_bytes()
     rows: list[dict[str, Any]] = [json.loads(line) for line in data.splitlines()]
     return [row.get("text") or row["context"] for row in rows]
 

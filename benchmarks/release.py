@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 from attar.errors import AttarError, OptionError
@@ -92,22 +93,18 @@ def find_pythons(environment: Mapping[str, str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for version in PYTHONS:
         name = f"python{version}"
-        candidates = [shutil.which(name, path=environment.get("PATH"))]
-        candidates += [each for home in homes for each in _sorted(Path(home).expanduser(), f"*/bin/{name}")]
-        for candidate in candidates:
+        installed = (sorted(Path(home).expanduser().glob(f"*/bin/{name}"), reverse=True) for home in homes)
+        candidates = [
+            shutil.which(name, path=environment.get("PATH")),
+            *map(str, chain.from_iterable(installed)),
+        ]
+        for candidate in filter(None, candidates):
             # pyenv has a program for each version on the path, most of which refuse to run.
-            if candidate and _answers(candidate):
+            runs = subprocess.run([candidate, "-c", "import venv, ensurepip"], capture_output=True)
+            if runs.returncode == 0:
                 found[version] = Path(candidate)
                 break
     return found
-
-
-def _sorted(folder: Path, pattern: str) -> Iterator[str]:
-    yield from map(str, sorted(folder.glob(pattern), reverse=True))
-
-
-def _answers(python: str) -> bool:
-    return subprocess.run([python, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
 
 
 def try_wheel(wheel: Path, python: Path, folder: Path, torch_index: str) -> None:

@@ -5,7 +5,6 @@ is their product with the numbers of documents and questions. `--prices` compute
 commands measured and from assumptions that are options. docs/scale.md has the tables.
 """
 
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import typer
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.search.signatures import DEFAULT_SIZE, signature_bytes
-from benchmarks.command import Json, Quick, run_command
+from benchmarks.command import Quick, run_command
 from benchmarks.search import best, fill_library, made_up, queries_like
 from benchmarks.stories import tell_stories
 
@@ -144,43 +143,27 @@ def price_table(prices: Prices) -> str:
     written = _WRITTEN * prices.tokens_out
     given_one = (_PIECES + _PROMPT) * prices.tokens_in + written
     searched = (_PASSAGES * _PIECES + _PROMPT) * prices.tokens_in + written + 1e6 * _SEARCH * core
+    read = _dollars(1e6 * _PIECES / _CORE_READ * core), read_on_gpu, _dollars(_PIECES * prices.embedded)
+    kept = (f"{size:,}" for size in (_BANK_BYTES, _MEMORY_BYTES, states, _VECTOR))
     rows = [
         [
             "10⁹ documents, 10⁶ questions/s",
-            "Attar, H200s",
-            "Attar, cores",
+            *("Attar, H200s", "Attar, cores"),
             "softmax, H200s",
             "language model",
         ],
         ["---"] * 5,
-        [
-            "10⁶ documents read",
-            read_on_gpu,
-            _dollars(1e6 * _PIECES / _CORE_READ * core),
-            read_on_gpu,
-            _dollars(_PIECES * prices.embedded),
-        ],
-        [
-            "bytes to answer from, each",
-            f"{_BANK_BYTES:,}",
-            f"{_MEMORY_BYTES:,}",
-            f"{states:,}",
-            f"{_VECTOR:,}",
-        ],
+        ["10⁶ documents read", read_on_gpu, *read],
+        ["bytes to answer from, each", *kept],
     ]
     for look, seconds in _CORE_ANSWER.items():
         # A second of all GPUs answers 10⁶ questions. Softmax has the same encoder, and answers as fast; what it needs
         # are GPUs that hold the states.
         bank, softmax = (_gpus(_QUESTIONS / _GPU_ANSWERS[look], size) for size in (_BANK_BYTES, states))
-        rows.append(
-            [
-                f"10⁶ questions to one document each, look {look}",
-                f"{_dollars(bank * gpu)} ({bank} GPUs)",
-                f"{_dollars(1e6 * seconds * core)} ({_QUESTIONS * seconds:,.0f} cores)",
-                f"{_dollars(softmax * gpu)} ({softmax} GPUs)",
-                _dollars(given_one),
-            ]
-        )
+        on_gpus = [f"{_dollars(count * gpu)} ({count} GPUs)" for count in (bank, softmax)]
+        on_cores = f"{_dollars(1e6 * seconds * core)} ({_QUESTIONS * seconds:,.0f} cores)"
+        what = f"10⁶ questions to one document each, look {look}"
+        rows.append([what, on_gpus[0], on_cores, on_gpus[1], _dollars(given_one)])
     to_all = 1e6 * _DOCUMENTS / _CORE_SCAN * core
     rows.append(["10⁶ questions to all documents", "–", _dollars(to_all), "–", _dollars(searched)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows).replace(" --- ", "---")
@@ -203,7 +186,6 @@ def _dollars(amount: float) -> str:
 
 def main(
     quick: Quick = False,
-    json_output: Json = False,
     prices: Annotated[bool, typer.Option("--prices", help="Only prices; measures nothing.")] = False,
     gpu_hour: Annotated[float, typer.Option(help="Dollars per hour of an H200.")] = Prices.gpu_hour,
     core_hour: Annotated[float, typer.Option(help="Dollars per hour of a core.")] = Prices.core_hour,
@@ -216,12 +198,8 @@ def main(
         print(price_table(Prices(gpu_hour, core_hour, embedded, tokens_in, tokens_out)))
         return
     rates = measure(quick)
-    found = {"rates": [asdict(rates)], "costs": [costs(rates, *size) for size in _SIZES]}
-    if json_output:
-        print(json.dumps(found))
-        return
-    for title, rows in found.items():
-        print(f"\n{title}\n\n{table(rows)}")
+    print(f"\nrates\n\n{table([asdict(rates)])}")
+    print(f"\ncosts\n\n{table([costs(rates, *size) for size in _SIZES])}")
 
 
 def table(rows: list[dict[str, float]]) -> str:

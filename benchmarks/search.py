@@ -5,7 +5,6 @@ memories of a few texts that are really read; their signatures are made up too.
 """
 
 import itertools
-import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -30,7 +29,7 @@ from attar.search.signatures import (
 )
 from attar.search.statistics import Floats, default_statistics
 from attar.store.records import Record
-from benchmarks.command import Json, Quick, run_command
+from benchmarks.command import Quick, run_command
 
 _CLUSTER = 200
 _TEXTS = [
@@ -188,35 +187,22 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
     }
 
 
-def run(*, quick: bool = False, only: str = "", count: int = 0) -> dict[str, float]:
-    """All figures, or those whose part is named, with `count` signatures in place of the targets' numbers."""
-    reader = Reader.load()
-    rounds = 2 if quick else 7
+def main(
+    quick: Quick = False,
+    only: Annotated[str, typer.Option(help="build, library or scan; all by default.")] = "",
+    count: Annotated[int, typer.Option(min=0, help="Signatures; 0: as many as the targets have.")] = 0,
+) -> None:
+    """Measure the speed of search."""
+    reader, rounds = Reader.load(), 2 if quick else 7
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "build": lambda: measure_build(reader, rounds),
         "library": lambda: measure_library(reader, count or (300 if quick else 100_000), rounds),
         "scan": lambda: measure_scan(count or (5_000 if quick else 1_000_000), rounds),
     }
-    found: dict[str, float] = {}
     for name, part in parts.items():
         if only in ("", name):
-            found |= part()
-    return found
-
-
-def main(
-    quick: Quick = False,
-    only: Annotated[str, typer.Option(help="build, library or scan; all by default.")] = "",
-    count: Annotated[int, typer.Option(min=0, help="Signatures; 0: as many as the targets have.")] = 0,
-    json_output: Json = False,
-) -> None:
-    """Measure the speed of search."""
-    found = run(quick=quick, only=only, count=count)
-    if json_output:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:<50}{value:>14,.{1 if value >= 10 else 3}f}")
+            for what, value in part().items():
+                print(f"{what:<50}{value:>14,.{1 if value >= 10 else 3}f}")
 
 
 if __name__ == "__main__":

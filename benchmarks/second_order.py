@@ -8,13 +8,12 @@ GRU with a larger k.
 """
 
 import copy
-import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from unittest.mock import patch
 
 import torch
@@ -138,7 +137,16 @@ def equal_size(options: NetworkOptions, words: int, entities: int) -> int:
     return min(sizes, key=gap)
 
 
-def run(unit: str, options: TrainingOptions) -> dict[str, Any]:
+class Result(NamedTuple):
+    """A network that was trained, and its accuracy on the test split."""
+
+    unit: str
+    size: int
+    parameters: int
+    accuracy: float
+
+
+def run(unit: str, options: TrainingOptions) -> Result:
     """Train one network, and evaluate its best epoch."""
     torch.set_num_threads(1)
     cloze_set = ClozeSet.open(options.data)
@@ -158,14 +166,7 @@ def run(unit: str, options: TrainingOptions) -> dict[str, Any]:
     print(
         f"{unit}, seed {options.seed}: k {size}, {count:,} parameters, test {score.accuracy:.3f}", flush=True
     )
-    return {
-        "unit": unit,
-        "seed": options.seed,
-        "hidden_size": size,
-        "parameters": count,
-        "test": score.accuracy,
-        "validation": [row["validation_accuracy"] for row in training.history],
-    }
+    return Result(unit, size, count, score.accuracy)
 
 
 def check(unit: Unit, x: Float[Tensor, "B n d"]) -> None:
@@ -231,13 +232,11 @@ def main(
     ]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         results = list(pool.map(run, *zip(*cases, strict=True)))
-    report = {"tokens": tokens, "seconds": timed, "runs": results}
-    (out / "second-order.json").write_text(json.dumps(report, indent=1) + "\n")
     print("| unit | k | parameters | accuracy |\n|---|---|---|---|")
     for unit in UNITS:
-        runs = [each for each in results if each["unit"] == unit]
-        accuracy = estimate([each["test"] for each in runs])
-        print(f"| {unit} | {runs[0]['hidden_size']} | {runs[0]['parameters']:,} | {accuracy} |")
+        runs = [each for each in results if each.unit == unit]
+        accuracy = estimate([each.accuracy for each in runs])
+        print(f"| {unit} | {runs[0].size} | {runs[0].parameters:,} | {accuracy} |")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 import contextlib
 import http.client
+import os
 import random
-import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,6 @@ import msgspec
 
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.paper.timing import quantity
 from benchmarks.load import Load, request_for
 from benchmarks.stories import tell_stories
 from benchmarks.tiny_reader import save_tiny_reader
@@ -37,11 +38,30 @@ class ServerProcess:
     port: int
     process: int
 
-    def memory(self) -> int | None:
-        """The resident memory in bytes; None on systems other than Linux."""
-        status = Path(f"/proc/{self.process}/status")
-        match = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.exists() else None
-        return int(match[1]) * 1024 if match else None
+    def memory(self) -> int:
+        """The resident memory in bytes; 0 on systems other than Linux."""
+        return resident_memory(self.process)
+
+
+def resident_memory(process: int) -> int:
+    """The resident memory of a process in bytes; 0 if it is gone, or on systems other than Linux."""
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return 0
+
+
+def family_of(process: int) -> list[int]:
+    """A process, its children and theirs, without those that have ended."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            if state != "Z":
+                children.setdefault(int(parent), []).append(int(stat.parent.name))
+    family = [process]
+    for each in family:
+        family += children.get(each, [])
+    return family
 
 
 def free_port() -> int:
@@ -63,7 +83,28 @@ def serving(folder: Path, reader: Path | None, *options: str) -> Iterator[Server
         yield ServerProcess(port, process.pid)
     finally:
         process.terminate()
-        process.wait()
+        code = process.wait()
+    if code not in (0, -signal.SIGTERM, signal.SIGTERM):  # the last by Ray
+        raise OptionError.expected("server", "one that ends when it is told to", f"exit code {code}")
+
+
+@contextlib.contextmanager
+def watched(look: Callable[[], int], pause: float) -> Iterator[list[int]]:
+    """What is seen at every look, in a thread of its own, while the block runs."""
+    seen: list[int] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(pause):
+            seen.append(look())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
 
 
 def wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:
@@ -102,24 +143,13 @@ def check_statuses(what: str, load: Load, allowed: Sequence[int]) -> None:
         raise OptionError.expected(what, f"responses with status {allowed}", str(dict(load.statuses)))
 
 
-def growth_of(before: int | None, after: int | None) -> float | None:
+def growth_of(before: int, after: int) -> float:
     """The share by which memory has grown.
 
-    >>> growth_of(100, 110), growth_of(None, 1)
-    (0.1, None)
+    >>> growth_of(100, 110), growth_of(0, 0)
+    (0.1, 0.0)
     """
-    return None if before is None or after is None else (after - before) / before
-
-
-def memory_text(before: int | None, growth: float | None) -> str:
-    """Memory and its growth as text.
-
-    >>> memory_text(500_000_000, 0.012)
-    '500 MB, +1.2 %'
-    """
-    if before is None or growth is None:
-        return "unknown on this system"
-    return f"{quantity(before, 'B')}, {growth:+.1%}".replace("%", " %")
+    return (after - before) / max(before, 1)
 
 
 def fill(folder: Path, reader: Path | None, documents: int) -> Path:

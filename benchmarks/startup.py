@@ -15,8 +15,8 @@ import typer
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.paper.timing import this_machine
-from benchmarks.command import Json, Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, run_cases
+from benchmarks.command import Only, Quick, run_command
+from benchmarks.comparison import Case, Comparison, at_most, run_cases
 
 LIMIT = 0.5
 BARE = "-c", "pass"
@@ -71,7 +71,6 @@ class _Timer:
 def main(
     rounds: Annotated[int, typer.Option(min=1, help="How often each command runs.")] = 15,
     only: Only = None,
-    json: Json = False,
     quick: Quick = False,
 ) -> None:
     """Compare the commands that need no model with half a second."""
@@ -80,11 +79,8 @@ def main(
         with Library(Path(place) / "library") as library:
             library.add("letters", "Bob Hale wrote to Ann in May.")
         timer = _Timer(Path(place), 1 if quick else rounds)
-        cases = [
-            Case(name, f"{LIMIT} s", Goal(1, at_least=False), partial(timer.compare, name))
-            for name in COMMANDS
-        ]
-        run_cases(machine, cases, only=only, json=json, quick=quick, notes=machine.busy_notes())
+        cases = [Case(name, f"{LIMIT} s", at_most(1), partial(timer.compare, name)) for name in COMMANDS]
+        run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 
 
 if __name__ == "__main__":

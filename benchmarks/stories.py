@@ -117,10 +117,7 @@ def tell_story(seed: int) -> Story:
     people = {
         name
         for fact in facts
-        for name, kind in (
-            (fact.subject, RELATIONS[fact.relation].subject),
-            (fact.object, RELATIONS[fact.relation].object),
-        )
+        for name, kind in zip((fact.subject, fact.object), RELATIONS[fact.relation][:2], strict=True)
         if kind == "person"
     }
     writer = _Writer(rng, people)
@@ -128,12 +125,8 @@ def tell_story(seed: int) -> Story:
     for fact in facts:
         lines.append(writer.write(RELATIONS[fact.relation].statements, fact.subject, fact.object))
         if rng.random() < 0.5:
-            lines.append(
-                writer.write(
-                    _PARTS["remarks"],
-                    rng.choice([name for name in writer.mentioned if name in people] or [fact.subject]),
-                )
-            )
+            known = [name for name in writer.mentioned if name in people] or [fact.subject]
+            lines.append(writer.write(_PARTS["remarks"], rng.choice(known)))
         if rng.random() < 0.35:
             lines.append(rng.choice(FILLERS))
     while len(lines) < 7:

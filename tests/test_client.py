@@ -208,15 +208,6 @@ def test_a_call_whose_answer_was_lost_is_repeated(hasty, fault):
     assert hasty == [0.1, 0.2]
 
 
-def test_a_repeated_append_has_the_key_of_the_first_and_another_append_another(hasty):
-    server = Losing(httpx.ReadTimeout("late"))
-    with connect(server) as client:
-        client.append("emma", "Ann left.")
-        client.append("emma", "Ann left.")
-    first, repeated, other = (request.headers["idempotency-key"] for request in server.requests)
-    assert first == repeated != other
-
-
 def test_a_lost_answer_is_given_up_after_the_retries(hasty):
     with connect(Losing(*LOST), retries=2) as client, pytest.raises(attar.UnavailableError, match="running"):
         client.append("emma", "Ann left.")

@@ -2,13 +2,12 @@
 
 import fcntl
 import os
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from attar.errors import AttarError, BusyError, StoreError
+from attar.errors import AttarError, StoreError
 from attar.files import AtomicFiles, WriterLock, atomic_file, lock_file
 
 
@@ -104,25 +103,6 @@ def test_a_lock_that_another_holds_is_refused_at_the_deadline(open_twice):
     began = time.monotonic()
     assert not lock_file(second, fcntl.LOCK_EX, began + 0.05)
     assert time.monotonic() - began >= 0.05
-
-
-def test_a_lock_is_taken_once_it_is_released(open_twice):
-    first, second = open_twice
-    assert lock_file(first, fcntl.LOCK_EX, None)
-    timer = threading.Timer(0.05, fcntl.flock, (first, fcntl.LOCK_UN))
-    timer.start()
-    assert lock_file(second, fcntl.LOCK_EX, time.monotonic() + 30)
-    timer.join()
-
-
-def test_a_writer_lock_excludes_other_openings_of_the_file(open_twice):
-    first, second = open_twice
-    with (
-        WriterLock("file").held(lambda: first, None),
-        pytest.raises(BusyError, match="another writer is still at work after"),
-        WriterLock("file").held(lambda: second, 0.01),
-    ):
-        pass
 
 
 def test_a_writer_lock_is_not_taken_twice_by_a_thread(open_twice):

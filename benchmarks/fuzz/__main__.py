@@ -55,7 +55,6 @@ def fuzz(name: str, folder: Path, examples: int, seed: int | None) -> tuple[int,
                 target.check(example)
 
             run(Target(target.inputs, check), examples, seed)
-            target.finish()
     except Exception as fault:
         notes = "\n".join(getattr(fault, "__notes__", []))
         return checked, f"{type(fault).__name__}: {str(fault)[:1500]}\n{notes[:3000]}"

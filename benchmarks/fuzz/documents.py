@@ -22,17 +22,7 @@ from hypothesis import strategies as st
 
 from attar.documents.sources import SourceDocument
 from attar.documents.workers import FileLimits, FileReader
-from benchmarks.document_files import (
-    docx_of,
-    eml_of,
-    epub_of,
-    html_of,
-    mbox_of,
-    pdf_of,
-    tar_of,
-    xlsx_of,
-    zip_of,
-)
+from benchmarks import document_files as made
 from benchmarks.fuzz.http import Server, checked_server
 from benchmarks.fuzz.mutations import mutated_bytes, texts
 from benchmarks.fuzz.target import Target, one_line
@@ -48,25 +38,25 @@ _SMALL = 200_000
 
 def originals() -> dict[str, bytes]:
     table = [["name", "age", "town"], ["Ann", "34", "Bath"], ["Bob", "40", "York"]]
-    mail = eml_of(_TEXT + "\n\n> quoted\n\n--\nAnn", attached=["plan.pdf"])
+    mail = made.eml_of(_TEXT + "\n\n> quoted\n\n--\nAnn", attached=["plan.pdf"])
     rows = "\n".join(",".join(row) for row in table).encode()
     parquet = io.BytesIO()
     pq.write_table(pa.table({"id": ["x", "y"], "text": ["Ann left.", "Bob left."]}), parquet)
     return {
         "a.parquet": parquet.getvalue(),
         "a.jsonl": b'{"id": "x", "text": "Ann left."}\n{"id": "y", "text": "Bob left.", "title": "Bob"}\n',
-        "a.pdf": pdf_of([_TEXT, _TEXT], title="Rent"),
-        "a.docx": docx_of(_TEXT, table=table, title="Rent"),
-        "a.xlsx": xlsx_of({"One": table, "Two": table}),
-        "a.epub": epub_of([_TEXT, _TEXT]),
-        "a.html": html_of(_TEXT, title="Rent", around=True),
+        "a.pdf": made.pdf_of([_TEXT, _TEXT], title="Rent"),
+        "a.docx": made.docx_of(_TEXT, table=table, title="Rent"),
+        "a.xlsx": made.xlsx_of({"One": table, "Two": table}),
+        "a.epub": made.epub_of([_TEXT, _TEXT]),
+        "a.html": made.html_of(_TEXT, title="Rent", around=True),
         "a.eml": mail,
-        "a.mbox": mbox_of([mail, mail]),
+        "a.mbox": made.mbox_of([mail, mail]),
         "a.md": _TEXT.encode() + b"\n\n| a | b |\n|---|---|\n| 1 | *2* |\n",
         "a.csv": rows,
         "a.json": b'{"name": "Ann", "list": [{"a": 1}, {"b": [2, null]}]}',
-        "a.zip": zip_of({"x/a.txt": b"Ann left.", "b.csv": rows, "c.zip": zip_of({"d.eml": mail})}),
-        "a.tar.gz": tar_of({"x/a.txt": b"Ann left.", "b.html": html_of(_TEXT)}, "gz"),
+        "a.zip": made.zip_of({"x/a.txt": b"Ann left.", "b.csv": rows, "c.zip": made.zip_of({"d.eml": mail})}),
+        "a.tar.gz": made.tar_of({"x/a.txt": b"Ann left.", "b.html": made.html_of(_TEXT)}, "gz"),
         "a.txt.gz": gzip.compress(_TEXT.encode()),
         "a.txt": _TEXT.encode("utf-16"),
     }
@@ -93,7 +83,7 @@ def _changed(draw: st.DrawFn, data: bytes) -> bytes:
         content = files.pop(name)
         if change == "rename":
             files["../" + name] = content
-    return zip_of(files)
+    return made.zip_of(files)
 
 
 def files() -> st.SearchStrategy[tuple[str, bytes]]:
@@ -152,7 +142,7 @@ def uploads_target(folder: Path) -> Iterator[Target]:
             answers = server.answer("POST", f"/v1/files?name={name}&replace=1", data)
             _show_and_remove(server, answers.get("changes", []))
 
-        yield Target(files(), check, server.finish)
+        yield Target(files(), check)
 
 
 def _show_and_remove(server: Server, changes: list[dict[str, Any]]) -> None:
@@ -183,7 +173,7 @@ def jobs_target(folder: Path) -> Iterator[Target]:
         sources = texts.map(_argument)
         looks = st.tuples(st.sampled_from(["GET", "DELETE"]), st.integers(0, 9))
         several = st.lists(st.tuples(files(), sources), min_size=1, max_size=4)
-        yield Target(st.tuples(several, st.lists(looks, max_size=6)), check, server.finish)
+        yield Target(st.tuples(several, st.lists(looks, max_size=6)), check)
 
 
 def _ended(server: Server, path: str) -> dict[str, Any]:

@@ -116,12 +116,9 @@ def _changed_files(folder: Path) -> st.SearchStrategy[tuple[str, bytes]]:
         data = (folder / name).read_bytes()
         changes.append(st.tuples(st.just(name), mutated_bytes(data)))
         if name.endswith(".json"):
-            changes.append(st.tuples(st.just(name), _dumped(mutated_json(json.loads(data)))))
+            dumped = mutated_json(json.loads(data)).map(lambda value: json.dumps(value).encode())
+            changes.append(st.tuples(st.just(name), dumped))
     return st.one_of(changes)
-
-
-def _dumped(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
-    return values.map(lambda value: json.dumps(value).encode())
 
 
 def _forge(folder: Path) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import re
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
@@ -20,7 +17,7 @@ from attar.store.store import Store
 from benchmarks.document_files import zip_of
 from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
 from benchmarks.fuzz.target import Target
-from benchmarks.server import ServerProcess, free_port, wait_until_ready
+from benchmarks.server import ServerProcess, serving
 from benchmarks.tiny_reader import save_tiny_reader
 
 # Memory may grow while caches fill; a leak of a request's size would pass this within the hour.
@@ -144,29 +141,19 @@ def _dumped(value: Json) -> bytes:
 
 
 class Server:
-    """`attar serve` in a process of its own."""
+    """`attar serve` in a process of its own, on a library with a document."""
 
-    def __init__(self, folder: Path) -> None:
-        reader = save_tiny_reader(folder / "reader")
-        with Library(folder / "store", reader) as library:
-            library.add("kept", "Then Ann met Bob. Bob left.")
-        self.store, self.port = folder / "store", free_port()
-        command = [sys.executable, "-m", "attar", "serve", str(self.store), "--reader", str(reader)]
-        command += ["--port", str(self.port)]
-        limits = ["--max-text", "300000", "--max-body", "300000", "--timeout", "240"]
-        with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen([*command, *limits], stderr=log)
-        wait_until_ready(self.process, self.port)
+    def __init__(self, served: ServerProcess) -> None:
+        self.served = served
         for _ in range(20):  # caches fill
             for part in BODIES:
                 self.send([_plain(*part)], close=False, patience=20)
-        self.measured = ServerProcess(self.port, self.process.pid)
-        self.memory = self.measured.memory() or 0
+        self.memory = served.memory()
 
     def send(self, parts: list[bytes], close: bool, patience: float = 0.3) -> bytes:
         """What comes back until the server closes, or says nothing for a while."""
         answer = b""
-        address = ("127.0.0.1", self.port)
+        address = ("127.0.0.1", self.served.port)
         with socket.create_connection(address, timeout=30) as connection, suppress(OSError):
             for part in parts:
                 connection.sendall(part)
@@ -179,8 +166,6 @@ class Server:
 
     def check(self, answer: bytes) -> None:
         """Refuse an answer of 5xx, and a server that has ended or does not answer any more."""
-        if self.process.poll() is not None:
-            raise AssertionError(f"the server ended with code {self.process.returncode}")
         wrong = {int(status) for status in _STATUS.findall(answer) if status[:1] == b"5"} - {503}
         if wrong:
             raise AssertionError(f"status {wrong}: {answer[:600]!r}")
@@ -198,20 +183,6 @@ class Server:
         found: dict[str, Any] = json.loads(told) if b"application/json" in head else {}
         return found
 
-    def finish(self) -> None:
-        """Stop it, and check its memory and its store."""
-        used, before = self.measured.memory() or 0, self.memory
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(60)
-        with Store.open(self.store, read_only=True) as store:
-            faults = list(store.check())
-        if faults:
-            raise AssertionError(f"store check: {faults[0].line}")
-        if used > _GROWTH * before:
-            raise AssertionError(f"memory grew from {before:,} to {used:,} bytes")
-        if code not in (0, -signal.SIGTERM):
-            raise AssertionError(f"exit code {code}")
-
 
 def _plain(method: str, path: str, body: Json | bytes, header: str = "Accept: */*") -> bytes:
     data = body if isinstance(body, bytes) else b"" if body is None else _dumped(body)
@@ -222,14 +193,19 @@ def _plain(method: str, path: str, body: Json | bytes, header: str = "Accept: */
 
 @contextmanager
 def checked_server(folder: Path) -> Iterator[Server]:
-    """A server whose memory, store and exit code are checked by `finish`; ended in any case."""
-    server = Server(folder)
-    try:
+    """A server whose memory, exit code and store are checked at the end."""
+    reader, store = save_tiny_reader(folder / "reader"), folder / "store"
+    with Library(store, reader) as library:
+        library.add("kept", "Then Ann met Bob. Bob left.")
+    limits = ("--max-text", "300000", "--max-body", "300000", "--timeout", "240")
+    with serving(store, reader, *limits) as served:
+        server = Server(served)
         yield server
-    finally:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
+        if (used := served.memory()) > _GROWTH * server.memory:
+            raise AssertionError(f"memory grew from {server.memory:,} to {used:,} bytes")
+    with Store.open(store, read_only=True) as opened:
+        for fault in opened.check():
+            raise AssertionError(f"store check: {fault.line}")
 
 
 @contextmanager
@@ -240,4 +216,4 @@ def http_target(folder: Path) -> Iterator[Target]:
         def check(example: tuple[list[bytes], bool]) -> None:
             server.check(server.send(*example))
 
-        yield Target(requests(), check, server.finish)
+        yield Target(requests(), check)

@@ -24,11 +24,10 @@ _COMPUTING, _SECONDS, _BYTES = 20, 300, 2**29
 
 @dataclass(frozen=True)
 class Target:
-    """Inputs, and the check of one; `finish` checks what all of them together have left."""
+    """Inputs, and the check of one."""
 
     inputs: SearchStrategy[Any]
     check: Callable[[Any], None]
-    finish: Callable[[], None] = lambda: None
 
 
 def run(target: Target, examples: int, seed: int | None) -> None:

@@ -1,1 +1,1 @@
-"""Retrieval: ways to rank documents, compared with BM25, MaxSim and MUVERA."""
+"""Retrieval: ways to rank documents, compared with BM25 and MaxSim."""

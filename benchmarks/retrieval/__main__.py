@@ -4,15 +4,14 @@ python -m benchmarks.retrieval squad2-dev.json.xz
 python -m benchmarks.retrieval cranfield --reader all-MiniLM-L6-v2
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attar.cli.output import columns, print_json, progress_bar
+from attar.cli.output import columns, progress_bar
 from attar.search.statistics import default_statistics
-from benchmarks.command import Json, run_command
+from benchmarks.command import run_command
 from benchmarks.retrieval.encoders import load_encoder
 from benchmarks.retrieval.evaluation import Evaluation, evaluation_table
 from benchmarks.retrieval.sets import read_set
@@ -27,10 +26,6 @@ def main(
     own_statistics: Annotated[
         bool, typer.Option("--own-statistics", help="Fit statistics to the set; do not use the reader's.")
     ] = False,
-    baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Also bm25s, MaxSim and MUVERA.")
-    ] = True,
-    json: Json = False,
 ) -> None:
     """Measure ways to rank documents."""
     chosen = read_set(data)
@@ -40,15 +35,11 @@ def main(
     with progress_bar() as progress:
         ranks = tuple(map(int, sizes.split(",")))
         evaluation = Evaluation(chosen, encoder, statistics, sizes=ranks, progress=progress)
-        rows = [*evaluation.run(baseline=baselines)]
-    counts = {"documents": len(chosen.documents), "queries": len(chosen.queries)}
-    if json:
-        print_json({"set": data.name, **counts, "rows": [*map(asdict, rows)]})
-    else:
-        fitted = "the set's own" if statistics is None else f"{statistics.documents:,} other"
-        sizes_of = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-        print(f"{data.name}: {sizes_of}; statistics of {fitted} documents")
-        print(columns(evaluation_table(rows)))
+        rows = [*evaluation.run()]
+    fitted = "the set's own" if statistics is None else f"{statistics.documents:,} other"
+    sizes_of = f"{len(chosen.documents):,} documents, {len(chosen.queries):,} queries"
+    print(f"{data.name}: {sizes_of}; statistics of {fitted} documents")
+    print(columns(evaluation_table(rows)))
 
 
 if __name__ == "__main__":

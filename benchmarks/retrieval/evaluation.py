@@ -59,11 +59,9 @@ class Evaluation:
         self.statistics = statistics
         self.scores: dict[str, Floats] = {}
 
-    def run(self, *, baseline: bool = True) -> Iterator[Measured]:
-        """Yield the figures of each way; with `baseline=False` without bm25s, MaxSim and MUVERA."""
-        yield from self._means()
-        if baseline:
-            yield from self._baselines()
+    def run(self) -> Iterator[Measured]:
+        """Yield the figures of each way."""
+        yield from self._baselines()
         counts = [np.unique(ids, return_counts=True) for ids, _ in self.documents]
         size = 3 * float(np.mean([len(each) for each, _ in counts]))
         words = self._measured(_WORDS, size, lambda: self._lexical(counts), self._by_words)
@@ -82,40 +80,23 @@ class Evaluation:
                 name = f"default: that, and the best {RERANKED} again by phrases"
                 yield self._measured(name, size, lambda: memories, partial(self._reranked, mix))
 
-    def _means(self) -> Iterator[Measured]:
-        size, measured = self.size, self._measured
+    def _baselines(self) -> Iterator[Measured]:
+        texts, asked = self.data.documents, self.data.queries
         means = partial(baselines.mean_vectors, self.documents)
 
         def cosine(vectors: Floats) -> Floats:
             return baselines.mean_vectors(self.queries) @ vectors.T
 
-        yield measured("mean vectors, float32", 4 * size, means, cosine)
-        yield measured("mean vectors, 1-bit", size / 8, lambda: baselines.signs(means()), cosine)
-
-    def _baselines(self) -> Iterator[Measured]:
-        size, measured = self.size, self._measured
-        texts, asked = self.data.documents, self.data.queries
+        yield self._measured("mean vectors, float32", 4 * self.size, means, cosine)
         bytes_of_text = float(np.mean([len(text.encode("utf-8", "replace")) for text in texts]))
         index = partial(baselines.bm25_index, texts)
-        yield measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
+        yield self._measured("BM25 of words (bm25s)", bytes_of_text, index, lambda bm25: bm25(asked))
         documents, queries = (
             [unit_rows(states) for _, states in each] for each in (self.documents, self.queries)
         )
-        tokens = float(np.mean([len(each) for each in documents]))
+        size = 4 * self.size * float(np.mean([len(each) for each in documents]))
         maximal = partial(baselines.max_sim, queries)
-        yield measured("MaxSim of all tokens, float32", 4 * size * tokens, lambda: documents, maximal)
-        count = baselines.pooled_count(size)
-        pooled = partial(baselines.pooled_signs, documents)
-        yield measured(f"MaxSim of {count} pooled tokens, 1-bit", count * size / 8, pooled, maximal)
-        muvera = baselines.Muvera(size)
-        numbers = muvera.numbers
-        encoded = partial(muvera.documents, documents)
-
-        def by_muvera(vectors: Floats) -> Floats:
-            return muvera.queries(queries) @ vectors.T
-
-        yield measured("MUVERA, float32", 4 * numbers, encoded, by_muvera)
-        yield measured("MUVERA, 1-bit", numbers / 8, lambda: baselines.signs(encoded()), by_muvera)
+        yield self._measured("MaxSim of all tokens, float32", size, lambda: documents, maximal)
 
     def _lexical(self, counts: list[tuple[NDArray[Any], NDArray[Any]]]) -> Lexical:
         index = Lexical(self.pieces)

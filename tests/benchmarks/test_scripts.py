@@ -1,7 +1,5 @@
 """Every script of `benchmarks/` runs, at its smallest size; `make nightly` runs these."""
 
-import json
-import lzma
 import shutil
 import subprocess
 import sys
@@ -9,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.conftest import made_up
-
 ROOT = Path(__file__).resolve().parents[2]
 EVERYDAY = ROOT / "benchmarks" / "questions" / "everyday.json"
 pytestmark = pytest.mark.nightly
 
-# Scripts that need no data, with the options that make them short. `overload` judges the machine: `make bench` runs it.
+# Scripts that need no data, with the options that make them short. `overload` judges the machine: `make bench` runs it;
+# `tests/text/test_linear.py` counts what `linear` counts.
 ALONE = {
     "ask_all": (str(EVERYDAY), "--questions", "5"),
     "bank": ("--documents", "50", "--batch", "8"),
@@ -28,7 +25,6 @@ ALONE = {
     "fuzz": ("--examples", "20"),
     "merged_paragraphs": (str(EVERYDAY), "--paragraphs", "4", "--draws", "1"),
     "nested_keys": ("--seeds", "1", "--steps", "2"),
-    "linear": ("--size", "20000", "--whole", "5000"),
     "ops": ("--quick",),
     "ops_gpu": ("--quick",),
     "question_baselines": (str(EVERYDAY),),
@@ -53,13 +49,6 @@ def run(script: str, *arguments: object) -> str:
 @pytest.mark.parametrize("script", ALONE)
 def test_runs(script: str) -> None:
     assert run(script, *ALONE[script])
-
-
-def test_the_statistics_of_search_are_fitted(tiny_reader_folder: Path, tmp_path: Path) -> None:
-    lines = [json.dumps({"text": row["context"]}) for row in made_up(3, 30)]
-    (tmp_path / "texts.jsonl.xz").write_bytes(lzma.compress("\n".join(lines).encode()))
-    options = ("--reader", tiny_reader_folder, "--out", tmp_path / "search.bin")
-    assert "paragraphs" in run("fit_search", tmp_path / "texts.jsonl.xz", *options)
 
 
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """`attar serve` without a library: a new one is created and reported, or refused."""
 
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.running import Running
 
 from .conftest import assert_one_line
 
@@ -17,26 +17,14 @@ def own_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def lines_at_start(*words) -> list[str]:
-    """The lines that a server prints up to its address; then it is stopped."""
-    command = [sys.executable, "-m", "attar", "serve", *map(str, words), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        lines = []
-        for line in process.stderr:
-            lines.append(line.strip())
-            if " at http" in line:
-                break
-        process.terminate()
-        process.stderr.read()
-    return lines
-
-
 @pytest.mark.slow
 def test_a_new_library_is_reported_once(place, reader):
-    assert lines_at_start("S", "--reader", reader)[0] == "attar: new library at S"
+    for said in ("attar: new library at S\n", "S at http"):
+        server = Running("serve", "S", "--reader", reader, "--port", 0)
+        server.wait_for(" at http")
+        server.stop()
+        assert said in server.lines[0]
     assert Path("S/data.mdb").exists()
-    (only,) = lines_at_start("S", "--reader", reader)
-    assert "S at http" in only
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,10 @@ def test_a_folder_is_followed_until_a_signal_ends_it(place, watch, texts, number
     assert "Traceback" not in "".join(watching.lines)
     with Library("S", read_only=True) as library:
         assert [document.name for document in library.documents()] == [
-            *("old", "story0", "story1", "sub/story2"),
+            "old",
+            "story0",
+            "story1",
+            "sub/story2",
         ]
         assert list(library.store.check()) == []
 

@@ -159,16 +159,6 @@ class TestOnRay:
             read(tmp_path / "library", [sources], workers=workers)
         assert not (tmp_path / "library").exists()
 
-    def test_actors_with_a_gpu_each_read_the_same(self, read, sources, on_one_machine, tmp_path):
-        """Ray gives them GPUs, on paper, and blocks of a GPU's size; they read on the CPU."""
-        read(
-            tmp_path / "library",
-            [sources],
-            workers=Workers(device="cpu", gpus=1),
-            on_bad=lambda fault: None,
-        )
-        assert contents(tmp_path / "library") == contents(on_one_machine[0])
-
     def test_every_actor_on_a_device_has_its_gpu_and_its_share_of_the_cores(self, ray_cluster):
         import ray
 

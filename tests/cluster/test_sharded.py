@@ -11,7 +11,6 @@ from attar.errors import NameTakenError, OptionError, UnavailableError, UnknownD
 from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.library.served import collect_missing
-from attar.reader.reader import Reader
 from attar.results import Refit
 from attar.search import ranking, scan
 
@@ -92,14 +91,6 @@ def test_answers_and_hits_are_those_of_one_store_bit_for_bit(tmp_path, tiny_read
     with Library(tmp_path / "whole", tiny_reader) as whole:
         whole.add_many(texts_of(seed, count).items())
         with in_shards(whole, shards) as library:
-            assert_same_answers(whole, library)
-
-
-@pytest.mark.slow
-def test_so_are_those_of_the_shipped_reader(tmp_path):
-    with Library(tmp_path / "whole", Reader.load()) as whole:
-        whole.add_many(texts_of(5, 20).items())
-        with in_shards(whole, 3) as library:
             assert_same_answers(whole, library)
 
 

@@ -1,12 +1,7 @@
 """A library in shards: split by names, moved, joined again, and refused where something is wrong."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -137,20 +132,3 @@ def test_a_split_that_fails_leaves_nothing(source, tmp_path):
     with pytest.raises(StoreError):
         split(tmp_path / "nowhere", tmp_path / "shards", 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
-
-
-@pytest.mark.slow
-def test_a_killed_split_leaves_nothing_at_its_place_and_is_repeated(source, tmp_path):
-    out = tmp_path / "shards"
-    code = "import sys; from pathlib import Path; from attar.cluster.shards import split"
-    code += "; split(*map(Path, sys.argv[1:]), 40)"
-    process = subprocess.Popen([sys.executable, "-c", code, str(source), str(out)])
-    while not list(tmp_path.glob("shards.partial/shard-*")) and process.poll() is None:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert process.returncode == -signal.SIGKILL or is_sharded(out)
-    shutil.rmtree(out, ignore_errors=True)
-    split(source, out, 3)
-    assert records(*shard_paths(out)) == records(source)
-    assert not (tmp_path / "shards.partial").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from attar.cluster.shards import split
+from benchmarks.server import family_of
 
 from .servers import Server
 
@@ -14,19 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of Ray
 # 127.0.0.1 as /proc has it, in IPv4 and mapped into IPv6, and ::1.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 LISTENING = "0A"
-
-
-def descendants(process: int) -> set[int]:
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it has just ended
-    found = {process}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
 
 
 def listening_addresses(process: int) -> set[str]:
@@ -46,7 +34,7 @@ def listening_addresses(process: int) -> set[str]:
 
 
 def assert_on_loopback(least: int = 1) -> None:
-    addresses = [listening_addresses(process) for process in descendants(os.getpid())]
+    addresses = [listening_addresses(process) for process in family_of(os.getpid())]
     assert sum(map(bool, addresses)) >= least  # it listens somewhere
     assert set().union(*addresses) <= LOOPBACK
 

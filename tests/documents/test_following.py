@@ -25,12 +25,6 @@ def rounds(folder):
     stop.set()
 
 
-def test_a_file_that_came_before_the_watching_began_is_not_missed(folder, rounds):
-    next(rounds)
-    (folder / "new.txt").write_text("Eve met Bob.")
-    assert next(rounds) == ["new"]
-
-
 @pytest.fixture
 def watched(folder, rounds):
     """The rounds after two that are over: the watching has begun."""
@@ -38,12 +32,6 @@ def watched(folder, rounds):
     (folder / "begun.txt").write_text("Begun.")
     next(rounds)
     return rounds
-
-
-def test_a_folder_that_vanishes_is_one_line(folder, watched):
-    folder.rename(folder.with_name("away"))
-    with pytest.raises(FormatError, match="letters is gone; its documents stay; watch it again"):
-        next(watched)
 
 
 def test_another_folder_in_its_place_is_not_taken_for_it(folder, watched):

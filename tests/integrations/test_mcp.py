@@ -121,10 +121,7 @@ def test_bad_input_is_an_error_with_the_library_s_line(library, tool, arguments,
 def test_it_is_started_by_a_client_over_stdio(folder, tiny_reader_folder):
     command = ["-m", "attar", "mcp", str(folder), "--reader", str(tiny_reader_folder)]
     started = StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
-    calls = [
-        ("ask", {"question": "Who?", "document": "nobody"}),
-        ("search", {"query": "Zebra milk"}),
-    ]
+    calls = [("ask", {"question": "Who?", "document": "nobody"}), ("search", {"query": "Zebra milk"})]
     refused, found = call_all(started, calls)
     assert refused.is_error
     assert {hit["document"] for hit in json.loads(found.content[0].text)["hits"]} >= set(TEXTS)

@@ -1,7 +1,8 @@
 """Libraries of made-up stories with tiny readers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -37,6 +38,18 @@ def folder(tmp_path: Path) -> Path:
 def library(folder: Path, reader: Reader) -> Iterator[Library]:
     with Library(folder, reader) as library:
         yield library
+
+
+def library_of(texts: Mapping[str, str]) -> Any:
+    """A fixture: a library of texts with the reader that ships, for tests that leave it as it is."""
+
+    @pytest.fixture(scope="module")
+    def library(tmp_path_factory: pytest.TempPathFactory, shipped: Reader) -> Iterator[Library]:
+        with Library(tmp_path_factory.mktemp("shared") / "library", shipped) as library:
+            library.add_many(texts.items())
+            yield library
+
+    return library
 
 
 def damage(folder: Path, key: bytes) -> None:

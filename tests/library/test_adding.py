@@ -8,7 +8,6 @@ import pytest
 from attar.errors import FormatError, NameTakenError
 from attar.library import drafts
 from attar.library.library import Library
-from attar.reader.folders import LibraryReader
 from attar.store.store import Store
 
 from .conftest import damage
@@ -53,14 +52,6 @@ def test_only_what_is_new_is_read(either, reader, texts, monkeypatch):
     )
     assert kinds(either.add_many(named(texts[:5]))) == ["unchanged"] * 3 + ["added"] * 2
     assert read == texts[3:5]
-
-
-def test_adding_the_same_text_again_changes_nothing_and_reads_nothing(library, texts, monkeypatch):
-    library.add_many(named(texts))
-    before = list(library.documents())
-    monkeypatch.setattr(library, "_reader", LibraryReader("no such reader"))
-    assert kinds(library.add_many(named(texts), replace=True)) == ["unchanged"] * len(texts)
-    assert list(library.documents()) == before
 
 
 def test_another_text_under_an_existing_name_is_refused(library, texts):

@@ -9,7 +9,7 @@ from attar.search import scan
 from attar.store.records import key_of
 from benchmarks.search import fill_library
 
-from .conftest import damage
+from .conftest import damage, library_of
 
 pytestmark = pytest.mark.slow
 
@@ -22,12 +22,7 @@ TEXTS = {
 QUESTIONS = ["Where was tea first drunk?", "the of and", "Who was first?", "salt", "salt"]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory, shipped):
-    """A library that no test changes."""
-    with Library(tmp_path_factory.mktemp("asking") / "library", shipped) as library:
-        library.add_many(TEXTS.items())
-        yield library
+library = library_of(TEXTS)
 
 
 @pytest.mark.parametrize(

@@ -188,12 +188,6 @@ class TestAskingAll:
     def test_an_empty_library(self, library):
         assert DocumentBank(library, "cpu").ask_all_many(["Who?"]) == library.ask_all_many(["Who?"])
 
-    def test_a_library_asks_its_bank(self, stories, monkeypatch):
-        expected = stories.ask_all("Who met Bob?")
-        bank = stories.open_bank("cpu")
-        same(stories.ask_all("Who met Bob?"), expected, 1e-3)
-        assert bank._search is not None
-
     def test_a_server_asks_one_document_and_all_in_one_batch(self, stories):
         stories.open_bank("cpu")
         jobs = [
@@ -261,16 +255,6 @@ class TestProcesses:
 
 
 class TestLibrary:
-    def test_asks_its_bank_once_it_is_open(self, filled, monkeypatch):
-        expected = filled.ask("short", "Who met Bob?")
-        bank = filled.open_bank("cpu")
-        asked = []
-        monkeypatch.setattr(bank, "ask_each", lambda *given, **options: asked.append(given) or [])
-        filled.ask_many(["short"], ["Who met Bob?"])
-        assert asked == [(["short"], ["Who met Bob?"])]
-        monkeypatch.undo()
-        same(filled.ask("short", "Who met Bob?"), expected)
-
     def test_goes_on_without_a_device_that_is_full_or_lost(self, filled):
         bank = filled.open_bank("cpu")
         bank._most = 0
@@ -281,19 +265,6 @@ class TestLibrary:
 
 
 class TestFollowing:
-    def test_what_is_added_replaced_and_removed(self, filled):
-        bank = DocumentBank(filled, "cpu")
-        filled.add("new", "Ann Lee wrote to Jo in 1802.")
-        same(bank.ask("new", "Who wrote to Jo?"), filled.ask("new", "Who wrote to Jo?"))
-        filled.add("new", "Bob Hale met Zoe in the town.", replace=True)
-        assert {answer.text for answer in bank.ask("new", "Who?")} == {
-            answer.text for answer in filled.ask("new", "Who?")
-        }
-        filled.remove("new")
-        with pytest.raises(UnknownDocumentError, match="new"):
-            bank.ask("new", "Who?")
-        assert len(bank) == len(filled)
-
     def test_documents_that_are_gone_do_not_take_memory_for_ever(self, filled, monkeypatch):
         monkeypatch.setattr("attar.library.bank._TOGETHER", 4)
         bank = DocumentBank(filled, "cpu")
@@ -318,15 +289,6 @@ class TestMistakes:
         theirs = filled.ask_each(names, questions)
         assert [str(result) for result in ours[1:]] == [str(result) for result in theirs[1:]]
         same(ours[0].answers, theirs[0].answers)
-
-    def test_a_damaged_document(self, folder, reader, texts):
-        with Library(folder, reader) as library:
-            library.add_many((f"{at}", text) for at, text in enumerate(texts[:3]))
-        damage(folder, b"m1")
-        with Library(folder, reader) as library:
-            bank = DocumentBank(library, "cpu")
-            _, fault, _ = bank.ask_each(["0", "1", "2"], ["Who?"] * 3)
-            assert str(fault) == str(library.ask_each(["1"], ["Who?"])[0])
 
     def test_too_little_memory_says_how_many_documents_fit(self, filled):
         with pytest.raises(

@@ -71,18 +71,6 @@ def add(library):
     return added
 
 
-def test_a_folder_again_adds_what_is_new_and_reads_again_what_changed(folder, add):
-    assert set(add(folder)[0].values()) == {"added"}
-    (folder / "a.txt").write_text("Ann stayed.")
-    (folder / "new.txt").write_text("Dan came.")
-    changes, gone, bad = add(folder)
-    assert changes == {
-        "a": "replaced", "new": "added", "sub/b": "unchanged", "sub/c": "unchanged", "x/1": "unchanged",
-        "d-2": "unchanged",
-    }  # fmt: skip
-    assert (gone, bad) == ([], [])
-
-
 def test_documents_whose_file_or_line_is_gone_are_removed(folder, add, library):
     add(folder)
     library.add("other", "Not from a file.")

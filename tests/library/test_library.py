@@ -4,12 +4,7 @@ import threading
 
 import pytest
 
-from attar.errors import (
-    FormatError,
-    ReaderMismatchError,
-    StoreError,
-    UnknownDocumentError,
-)
+from attar.errors import FormatError, ReaderMismatchError, UnknownDocumentError
 from attar.library.library import Library
 
 
@@ -76,28 +71,10 @@ def test_a_readers_folder_that_is_not_the_stores_is_refused_when_it_is_loaded(
 
 
 def test_a_library_is_not_created_for_a_reader_that_is_not_there(folder, tmp_path):
-    for reader, part in (
-        ("fixd", "there is no reader 'fixd'"),
-        (tmp_path, "No such"),
-    ):
+    for reader, part in (("fixd", "there is no reader 'fixd'"), (tmp_path, "No such")):
         with pytest.raises(FormatError, match=part):
             Library(folder, reader)
         assert not folder.exists()
-
-
-def test_a_read_only_library_refuses_changes(library, folder, reader, texts):
-    with (
-        Library(folder, reader, read_only=True) as other,
-        pytest.raises(StoreError, match="open for reading only"),
-    ):
-        other.add("emma", texts[0])
-
-
-@pytest.mark.parametrize("options", [{"read_only": True}, {"create": False}])
-def test_a_library_is_not_created_when_read_only_or_create_is_false(folder, options):
-    with pytest.raises(StoreError, match="there is no library"):
-        Library(folder, **options)
-    assert not folder.exists()
 
 
 def test_threads_can_ask_at_the_same_time(library, texts):
@@ -130,17 +107,3 @@ def test_another_processs_change_is_seen_at_once(library, folder, reader, texts,
             other.add("emma", texts[1])
     fresh = reader.answer(library.memory("emma"), "Who left?", top=5)
     assert [answer.text for answer in library.ask("emma", "Who left?")] == [each.text for each in fresh]
-
-
-def test_a_document_that_cannot_be_read_is_listed_with_its_fault_among_the_others(library, texts):
-    library.add_many([("a", texts[0]), ("b", texts[1]), ("c", texts[2])])
-    with library.store._environment.map.begin(write=True) as transaction:
-        transaction.put(b"fb", b"?")
-    assert [(each.name, each.fault is None) for each in library.documents()] == [
-        ("a", True),
-        ("b", False),
-        ("c", True),
-    ]
-    assert library.ask("c", "Who left?")
-    assert library.add("b", texts[1]).change == "added"
-    assert all(each.fault is None for each in library.documents())

@@ -4,8 +4,9 @@ import pytest
 
 from attar.errors import FormatError, OptionError
 from attar.library.asking import grouped
-from attar.library.library import Library
 from attar.results import Answer
+
+from .conftest import library_of
 
 LETTERS = {
     "march": "The meeting in March was held by Priya Raman. Coffee was served in the hall.",
@@ -17,11 +18,7 @@ LETTERS = {
 QUESTION = "Who held the meeting?"
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory, shipped):
-    with Library(tmp_path_factory.mktemp("listing") / "library", shipped) as library:
-        library.add_many(LETTERS.items())
-        yield library
+library = library_of(LETTERS)
 
 
 def by_answer(groups):

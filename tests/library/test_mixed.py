@@ -2,8 +2,9 @@
 
 import pytest
 
-from attar.library.library import Library
 from benchmarks.stories import tell_stories
+
+from .conftest import library_of
 
 pytestmark = pytest.mark.slow
 
@@ -24,11 +25,7 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory, shipped):
-    with Library(tmp_path_factory.mktemp("mixed") / "library", shipped) as library:
-        library.add_many(LETTERS.items())
-        yield library
+library = library_of(LETTERS)
 
 
 def best(library, question):

@@ -3,7 +3,8 @@
 import pytest
 
 from attar.library import finding
-from attar.library.library import Library
+
+from .conftest import library_of
 
 pytestmark = pytest.mark.slow
 
@@ -20,11 +21,7 @@ TEXTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory, shipped):
-    with Library(tmp_path_factory.mktemp("spelling") / "library", shipped) as library:
-        library.add_many(TEXTS.items())
-        yield library
+library = library_of(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +42,7 @@ def test_search_finds_the_document(library, query, name):
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"),
-    [("What does Priya Ramen book?", "travel"), ("What costs 1610 pounds?", "boat")],
+    ("question", "answer"), [("What does Priya Ramen book?", "travel"), ("What costs 1610 pounds?", "boat")]
 )
 def test_asking_finds_the_document(library, question, answer):
     found = library.ask_all(question)

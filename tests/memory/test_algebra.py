@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from attar.errors import OptionError, ReaderMismatchError, ShapeError
-from attar.memory.algebra import FIXED_SIZE, replace_tail
 from attar.memory.memory import Memory, quantize
 from attar.memory.phrases import JOINT
 from tests.memory.made import K, memory_of, texts_of
@@ -43,20 +42,6 @@ class TestPhrases:
             assert rest.tokens == whole.tokens - part.tokens
             assert Memory.from_bytes(rest.to_bytes()) == rest
 
-    def test_a_subtracted_text_is_not_left_in_the_tail(self):
-        rest = memory_of(A) + memory_of(B) - memory_of(B)
-        assert not rest.phrases.tail.strip()
-        assert "Tom" not in rest.phrases.covered
-        assert (memory_of(A) + memory_of(B) - memory_of(A)).phrases.tail == B
-
-    def test_replacing_the_tail_equals_reading_at_once(self):
-        whole = memory_of(A + JOINT + B, seed=3)
-        tail = memory_of(B, seed=4)
-        again = replace_tail(memory_of(A, seed=3) + tail, tail, tail.tokens)
-        assert texts_of(again.phrases) == texts_of(whole.phrases)
-        assert again.numbers[-len(tail.numbers) :].tolist() == tail.numbers.tolist()
-        assert again.tokens == whole.tokens
-
 
 class TestRidge:
     def test_sums_are_added_and_rounded_once(self):
@@ -65,20 +50,6 @@ class TestRidge:
         assert (a + b).numbers.tolist() == numbers.tolist()
         assert (a + b).scales.tolist() == scales.tolist()
         assert texts_of((a + b).phrases) == texts_of(a.phrases) + texts_of(b.phrases)
-
-    def test_subtracting_undoes_adding_but_for_rounding(self):
-        a, b = memory_of(A, form="ridge", seed=1), memory_of(B, form="ridge", seed=2)
-        both = a + b
-        rest = both - b
-        levels = np.sum([memory.scales for memory in (a, b, both, rest)], 0)[:, None] / 127
-        assert (np.abs(rest.dequantized - a.dequantized) <= 0.51 * levels).all()
-        assert texts_of(rest.phrases) == texts_of(a.phrases)
-
-    def test_a_sum_keeps_the_fixed_size(self):
-        long = " ".join(f"Ann{number} met Bob{number} in {number}." for number in range(900))
-        whole = memory_of(long, form="ridge") + memory_of(long, form="ridge")
-        assert len(whole.to_bytes()) <= FIXED_SIZE
-        assert len(whole.phrases) > 100
 
 
 class TestRefusals:

@@ -16,9 +16,6 @@ def layer(name="keyed", **options):
     return MemoryAttention(SIZE, HEADS, name, **options).double()
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-
-
 def inputs(batch=2, n=7, m=3, source_size=SIZE):
     return torch.randn(batch, m, SIZE).double(), torch.randn(batch, n, source_size).double()
 
@@ -54,25 +51,6 @@ class TestEveryMechanism:
             results.append([value, *grads])
         for clean, found in zip(*results, strict=True):
             torch.testing.assert_close(found, clean)
-
-    def test_goes_through_jvp_vmap_of_grad_and_meta_tensors(self, name):
-        module, (queries, source) = layer(name, normalize=True, features="elu"), inputs()
-        direction = torch.randn_like(source)
-
-        def loss(source):
-            causal = module.lookup_along(source).sum() if name in CAUSAL else 0
-            return module(queries, source).square().sum() + causal
-
-        leaf = source.clone().requires_grad_()
-        (slope,) = torch.autograd.grad(loss(leaf), leaf)
-        found = torch.func.jvp(loss, (source,), (direction,))[1]
-        torch.testing.assert_close(found, (slope * direction).sum())
-        mapped = torch.func.vmap(torch.func.grad(loss))(torch.stack([2 * source, source]))
-        torch.testing.assert_close(mapped[1], slope)
-        module, queries = module.to("meta"), queries.to("meta")
-        leaf = source.to("meta").requires_grad_()
-        loss(leaf).backward()
-        assert leaf.grad.shape == source.shape
 
     def test_every_parameter_learns(self, name):
         module, (queries, source) = layer(name), inputs()

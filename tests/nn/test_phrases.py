@@ -53,23 +53,6 @@ def test_a_score_is_the_sum_of_its_parts(network):
     assert scores[2, 1].isneginf()
 
 
-@pytest.mark.parametrize("quick", [False, True], ids=["document encoder", "quick questions"])
-@pytest.mark.parametrize("spans", [0, 3], ids=["no span", "some spans"])
-def test_gradients_are_finite_even_without_valid_spans(network, spans, quick):
-    questions = QuickQuestions(network.options, shared=1, layers=1) if quick else None
-    inside = torch.zeros_like(SENTENCES, dtype=torch.bool)
-    inside[:, 1 : 1 + spans] = True
-    scores = scored(network.train(), inside, questions)
-    assert int(scores.isfinite().sum()) == (0 if not spans else 4)
-    # The loss of training: a softmax over all spans and "no answer", which is always there.
-    null = torch.zeros(1, 1, requires_grad=True)
-    loss = -torch.cat((scores.flatten(1), null), 1).log_softmax(1)[:, -1].mean()
-    loss.backward()
-    assert loss.isfinite()
-    for name, each in [*network.named_parameters(), *(questions.named_parameters() if questions else ())]:
-        assert each.grad is None or each.grad.isfinite().all(), name
-
-
 def test_padding_changes_neither_texts_nor_questions(network):
     ids = torch.randint(1, 30, (2, 9))
     mask = torch.arange(9) < torch.tensor([[9], [4]])

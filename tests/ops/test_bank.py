@@ -69,18 +69,6 @@ def test_memories_are_read_back_as_they_were_written_and_symmetric(size, dtype, 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_writing_again_replaces_a_memory(dtype, backend, device):
-    old, new = memories_for(3, 5, device), memories_for(1, 5, device)
-    bank = bank_of(old, dtype, backend)
-    kept = bank.read(torch.tensor([0, 2]))
-    bank.write(torch.tensor([1]), new)
-    assert torch.equal(bank.read(torch.tensor([0, 2])), kept)
-    queries = torch.randn(1, 5, device=device)
-    assert_close(bank.lookup(torch.tensor([1]), queries), product(new, queries), 4 * ROUNDING[dtype] + 2e-6)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_of_zeros_stays_zero(dtype, backend, device):
     memories = memories_for(1, 5, device)
     memories[:, 2] = memories[:, :, 2] = 0

@@ -5,19 +5,8 @@ import math
 import pytest
 import torch
 
-from attar.ops import reference
-from attar.ops.affine_scan import undo_segment
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
-
-
-def test_undoing_a_segment_equals_undoing_its_steps():
-    C, f = torch.randn(2, 3, 3).double(), torch.randn(2, 7, 3).double()
-    gates = 0.5 + 0.5 * torch.rand(2, 7, 2).double()
-    after = C
-    for t in range(7):
-        after = reference.step(after, f[:, t], gates[:, t, 0], gates[:, t, 1])
-    torch.testing.assert_close(undo_segment(after, f, gates), C)
 
 
 def constant_gates(alpha, k=4):
@@ -64,29 +53,3 @@ def gradient_error(alpha, digits):
 @pytest.mark.parametrize("digits", [3.0, 5.0])
 def test_gradients_have_the_requested_digits(alpha, digits):
     assert gradient_error(alpha, digits) < 10**-digits
-
-
-def looking_gates(alpha, k):
-    """Gates around α that do look at the memory, so that a wrong memory makes a wrong gradient."""
-    generator = torch.Generator().manual_seed(2)
-    tensors = torch.randn(2, 1, generator=generator), torch.randn(2, k, generator=generator)
-    return AffineGates(*tensors, torch.tensor([math.log(alpha / (1 - alpha)), 0.0]))
-
-
-@pytest.mark.slow
-def test_without_the_guard_gradients_of_the_first_tokens_are_wrong():
-    # The later tokens' are right: their memories have not drifted yet, and theirs are the larger ones.
-    h, f, G = torch.randn(1, 160, 1), torch.randn(1, 160, 4), torch.randn(1, 4, 4)
-    cell = looking_gates(0.8, 4)
-
-    def first_gradients(**options):
-        leaf = f.clone().requires_grad_()
-        return torch.autograd.grad(encode_adaptive(h, leaf, cell, **options), leaf, G)[0][:, :32]
-
-    expected = first_gradients(backward="checkpoint")
-    error = {}
-    for digits in (3.0, -1000.0):
-        found = first_gradients(backward="invert", digits=digits)
-        error[digits] = float((found - expected).norm() / expected.norm())
-    assert error[3.0] < 1e-3
-    assert not error[-1000.0] < 1e-1

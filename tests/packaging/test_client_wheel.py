@@ -1,7 +1,6 @@
 """The small distribution with the clients alone: built offline, and used where nothing else is installed."""
 
 import shutil
-import subprocess
 import sys
 import zipfile
 from importlib.metadata import distribution
@@ -14,15 +13,11 @@ from benchmarks.server import serving
 from benchmarks.tiny_reader import save_tiny_reader
 from tests.ops.test_packages import distributions
 
+from .test_wheel import run
+
 ROOT = Path(__file__).resolve().parents[2]
 MEGABYTE = 10**6
 pytestmark = pytest.mark.nightly
-
-
-def run(*command: object, cwd: Path) -> str:
-    done = subprocess.run([*map(str, command)], cwd=cwd, env={}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -25,22 +24,6 @@ documents = st.builds(
     st.lists(st.lists(tokens, min_size=1, max_size=12), max_size=20),
     st.lists(questions, max_size=3),
 )
-
-
-def renumbered(document: ClozeDocument) -> ClozeDocument:
-    """The document with its names numbered 0, 1, … in the order of their numbers."""
-    rows = [*document.sentences, *(question.tokens for question in document.questions)]
-    numbers = {entity_number(token) for row in rows for token in row} - {None}
-    order = sorted(numbers | {question.answer for question in document.questions})
-    renamed = {f"@entity{number}": f"@entity{place}" for place, number in enumerate(order)}
-    return replace(
-        document,
-        sentences=[[renamed.get(token, token) for token in sentence] for sentence in document.sentences],
-        questions=[
-            Question(tuple(renamed.get(token, token) for token in q.tokens), order.index(q.answer))
-            for q in document.questions
-        ],
-    )
 
 
 def format_question(file: QuestionFile) -> bytes:

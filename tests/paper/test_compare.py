@@ -14,13 +14,7 @@ import pytest
 from attar.errors import AttarError, FormatError, OptionError
 from attar.paper import compare as module
 from attar.paper import train
-from attar.paper.compare import (
-    Comparison,
-    Report,
-    compare,
-    markdown_table,
-    read_result,
-)
+from attar.paper.compare import Comparison, Report, compare, markdown_table, read_result
 from attar.paper.options import TrainingOptions
 
 from .conftest import MakeSet

@@ -46,13 +46,3 @@ def test_refuses_above_the_threshold_only(threshold: float, refused: bool) -> No
     calibration = Calibration(weights(bias=0.0), weights(bias=np.log(4.0)), threshold)
     answers = rank(np.array([3.0, 1.0, 0.0], np.float32), asked(), INDEX, 2, None, calibration)
     assert [answer.absent for answer in answers] == [refused, not refused]
-
-
-def test_refuses_questions_in_other_languages_however_well_a_phrase_fits() -> None:
-    calibration = Calibration(weights(bias=9.0), weights(bias=0.0), 0.9)
-    scores = np.array([20.0, 1.0, 0.0], np.float32)
-    answers = rank(scores, asked(question="Wer leitete die Sitzung?"), INDEX, None, TEXT, calibration)
-    assert [answer.text for answer in answers] == ["", "Ann", "1919", "Bob"]
-    assert [answer.probability for answer in answers[:2]] == pytest.approx([0.7, 0.2])
-    assert sum(answer.probability for answer in answers) <= 1 + 1e-9
-    assert rank(scores, asked(question="Who led it?"), INDEX, 1, TEXT, calibration)[0].text == "Ann"

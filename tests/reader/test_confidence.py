@@ -14,11 +14,7 @@ INDEX = PhraseIndex.of(
 )
 
 
-def asked(
-    null: float = 0.0,
-    pieces: tuple[int, ...] = (1, 7),
-    question: str = "",
-) -> Query:
+def asked(null: float = 0.0, pieces: tuple[int, ...] = (1, 7), question: str = "") -> Query:
     """A question of some pieces, each with weight 1."""
     return Query(
         question=question,

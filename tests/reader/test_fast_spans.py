@@ -75,22 +75,3 @@ def test_without_torch_the_scores_are_the_same(fast: FastSpans, monkeypatch: pyt
     for spans, other in zip(with_torch, fast.read(INPUTS), strict=True):
         np.testing.assert_array_equal([spans.starts, spans.ends], [other.starts, other.ends])
         assert spans.present == other.present
-
-
-def test_one_thread_computes_however_many_torch_may_use(
-    fast: FastSpans, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As after a search: numba lets torch use all cores."""
-    product, threads, before = torch._int_mm, set[int](), torch.get_num_threads()
-
-    def watched(*matrices: torch.Tensor) -> torch.Tensor:
-        threads.add(torch.get_num_threads())
-        return product(*matrices)
-
-    monkeypatch.setattr(torch, "_int_mm", watched)
-    try:
-        torch.set_num_threads(2)
-        fast.read(INPUTS)
-        assert (threads, torch.get_num_threads()) == ({1}, 2)
-    finally:
-        torch.set_num_threads(before)

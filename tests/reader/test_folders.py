@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.errors import FormatError, ReaderMismatchError
+from attar.errors import ReaderMismatchError
 from attar.reader.folders import NAMES, SHIPPED, ReaderFolder, find_reader, shipped_folder, shipped_reader
 
 
@@ -24,18 +24,6 @@ def test_a_folder_in_the_working_directory_comes_before_a_shipped_name(folder, t
     (tmp_path / "answers").symlink_to(folder.path)
     monkeypatch.chdir(tmp_path)
     assert ReaderFolder.open("answers").fingerprint == folder.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("path", "match"),
-    [
-        ("fixd", "there is no reader 'fixd'; give a folder, or one of answers, fixed"),
-        (SHIPPED, "No such file"),
-    ],
-)
-def test_a_reader_that_is_not_there_is_refused(path, match):
-    with pytest.raises(FormatError, match=match):
-        ReaderFolder.open(path)
 
 
 def test_a_library_gets_the_given_reader_or_the_shipped_one_that_made_it(folder):

@@ -34,9 +34,7 @@ QUESTIONS = [
 
 class TestReading:
     @pytest.mark.parametrize(
-        "text",
-        [SHORT, story(60), "x y " * 2_500, *ODD.values()],
-        ids=["short", "story", "5,000 words", *ODD],
+        "text", [SHORT, story(60), "x y " * 2_500, *ODD.values()], ids=["short", "story", "5,000 words", *ODD]
     )
     def test_a_memory_has_phrases_of_the_text(self, reader, text):
         memory = reader.read(text)

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from attar.errors import RecordError
-from attar.search.signatures import (
-    SignatureRecord,
-    Sums,
-    merged,
-    triangle_of,
-)
+from attar.search.signatures import SignatureRecord, Sums, merged, triangle_of
 
 
 @pytest.fixture(scope="session")

@@ -38,11 +38,6 @@ def test_the_status_has_sizes_and_questions_to_one_document_or_to_all(served):
     assert served.metric("attar_questions_total", to="all") == 1
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1"])
-def test_unknown_paths_are_404(served, refused, path):
-    refused(served.get(path), 404)
-
-
 @pytest.mark.parametrize("path", ["/", "/docs", "/index.html"])
 def test_the_page_is_revalidated_and_may_load_only_from_this_server(served, path):
     headers = served.get(path).headers

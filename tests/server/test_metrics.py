@@ -2,15 +2,12 @@
 
 import os
 import platform
-import subprocess
 import sys
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import attar
-
-from .conftest import read_metric
 
 QUESTION = {"document": "0", "question": "Who left?"}
 
@@ -46,47 +43,3 @@ def test_the_library_the_queue_and_the_process_are_reported(served):
     assert served.metric("attar_build_info", reader=served.library.fingerprint, **labels) == 1
     if sys.platform == "linux":
         assert served.metric("process_resident_memory_bytes", worker=str(os.getpid())) > 2**20
-
-
-COUNTING = """
-import sys
-from attar.server.metrics import Metrics
-metrics = Metrics()
-metrics.count_request("ask", 200, 0.001)
-metrics.in_flight.set(7)
-print(flush=True)
-sys.stdin.read()
-"""
-READING = """
-import sys
-from attar.server.metrics import Metrics
-sys.stdout.buffer.write(Metrics().text())
-"""
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Runs code in a process that shares its metrics with the others."""
-    environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-    return lambda code: subprocess.Popen([sys.executable, "-c", code], **options)
-
-
-@pytest.mark.slow
-def test_processes_share_metrics_and_of_one_that_was_killed_only_the_counts_stay(run):
-    counting = [run(COUNTING) for _ in range(2)]
-    for process in counting:
-        process.stdout.readline()
-
-    def told(name, **labels):
-        return read_metric(run(READING).communicate()[0], name, **labels)
-
-    assert told("attar_requests_total", route="ask", status="200") == 2
-    assert told("attar_requests_in_flight") == 14
-    counting[0].kill()
-    counting[0].communicate()
-    assert told("attar_requests_total", route="ask", status="200") == 2
-    assert told("attar_requests_in_flight") == 7
-    assert told("process_open_fds", worker=str(counting[1].pid)) > 0
-    assert told("process_open_fds", worker=str(counting[0].pid)) is None
-    counting[1].communicate("")

@@ -14,11 +14,7 @@ from .conftest import Listening, Made
 schema = schemathesis.openapi.from_dict(describe_api())
 # One process and the same cases every time; `make fuzz` tries others.
 few = settings(
-    max_examples=10,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=10, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

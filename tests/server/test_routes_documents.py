@@ -47,12 +47,6 @@ def test_a_text_that_is_not_kept_is_null(serve):
     assert serve(keep_text=False).get(path_of("0")).json()["text"] is None
 
 
-def test_a_removed_document_is_gone(served, refused):
-    assert served.call("DELETE", path_of("0")).status_code == 204
-    assert "there is no document" in refused(served.get(path_of("0")), 404)
-    assert names_in(served) == ["1"]
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "words"),
     [

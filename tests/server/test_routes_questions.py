@@ -24,10 +24,7 @@ def test_answers_report_seconds_and_bytes(served):
     [
         ({"document": "0", "questions": QUESTIONS}, [("0", question) for question in QUESTIONS]),
         ({"documents": ["0"], "questions": QUESTIONS}, [("0", question) for question in QUESTIONS]),
-        (
-            {"documents": ["1", "0"], "questions": QUESTIONS[:2]},
-            [("1", QUESTIONS[0]), ("0", QUESTIONS[1])],
-        ),
+        ({"documents": ["1", "0"], "questions": QUESTIONS[:2]}, [("1", QUESTIONS[0]), ("0", QUESTIONS[1])]),
         ({"documents": ["1", "0"], "question": QUESTIONS[0]}, [("1", QUESTIONS[0]), ("0", QUESTIONS[0])]),
     ],
     ids=["one document", "a list of one", "one question per document", "one question about all"],

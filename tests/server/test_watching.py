@@ -6,6 +6,7 @@ import signal
 import pytest
 
 import attar
+from benchmarks.server import family_of, resident_memory
 
 from .conftest import wait_until
 
@@ -17,29 +18,6 @@ def letters(tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").write_text("Then Ann met Bob. Bob left for Rome.")
     return tmp_path / "letters"
-
-
-def children(process):
-    """The ids of a process's children that run."""
-    found = []
-    for folder in os.listdir("/proc"):
-        if folder.isdigit():
-            try:
-                with open(f"/proc/{folder}/stat") as file:
-                    state, parent = file.read().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue
-            if int(parent) == process and state != "Z":
-                found.append(int(folder))
-    return found
-
-
-def is_running(process):
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def names(client):
@@ -70,10 +48,10 @@ def test_the_following_ends_with_the_server(start, letters, number):
     running = start("--watch", letters)
     running.wait_for("following its changes")
     running.wait_for("startup complete")
-    below = children(running.process.pid)
+    _, *below = family_of(running.process.pid)
     assert below
     running.stop(number)
-    wait_until(lambda: not any(map(is_running, below)))
+    wait_until(lambda: not any(map(resident_memory, below)))
 
 
 def test_a_server_goes_on_when_the_folder_vanishes(start, letters):

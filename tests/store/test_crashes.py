@@ -43,10 +43,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 def test_a_full_disk_raises_and_the_store_stays_usable(store):
     put(store, "emma", make_memory(1))
-    with (
-        largest_file(2**18),
-        pytest.raises(StoreError, match="the disk is full, or broken; free some space"),
-    ):
+    with largest_file(2**18), pytest.raises(StoreError, match="the disk is full, or broken; free some space"):
         fill(store, 200)
     assert [entry.name for entry in store.documents()] == ["emma"]
     assert list(store.check()) == []

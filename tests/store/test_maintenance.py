@@ -86,17 +86,6 @@ def fill(store, count=40):
             put(changes, str(number), make_memory(number, 60), text="text")
 
 
-def test_compacting_frees_the_space_of_removed_documents(store):
-    fill(store)
-    for number in range(35):
-        store.remove(str(number))
-    before = store.stats()
-    saved = store.compact()
-    after = store.stats()
-    assert saved == before.file_bytes - after.file_bytes > before.file_bytes // 2
-    assert after.free_bytes < 8 * 4096
-
-
 def test_compacting_changes_no_document(store):
     fill(store)
     before = (list(store.documents()), store.header)

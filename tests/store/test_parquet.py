@@ -153,16 +153,6 @@ def test_a_column_of_other_values_is_refused_and_the_store_stays_usable(
         assert list(again.check()) == []
 
 
-@pytest.mark.slow
-def test_a_file_that_claims_more_than_the_limit_is_refused_before_it_is_read(export, second, tmp_path):
-    big = with_column(export, tmp_path / "big.parquet", "memory", [bytes(2 * 10**7)] * 4, pa.large_binary())
-    assert big.stat().st_size < 10**7
-    with pytest.raises(FormatError, match=r"at most 10,000,000 bytes, got one of 20,.*max-decompressed-mb"):
-        import_store(second, big, max_bytes=10**7)
-    with pytest.raises(FormatError, match="document 'a"):
-        import_store(second, big, max_bytes=10**9)
-
-
 BOMB = """
 import resource, sys
 from attar.errors import AttarError

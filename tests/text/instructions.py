@@ -89,10 +89,7 @@ def _libraries(folder: Path, text: str, length: int) -> dict[Path, int]:
 
 @contextmanager
 def _library(folder: Path, reader: Reader) -> Iterator[Library]:
-    with (
-        Store.open(folder, map_size=_MAP_BYTES),
-        Library(folder, reader) as library,
-    ):
+    with Store.open(folder, map_size=_MAP_BYTES), Library(folder, reader) as library:
         yield library
 
 

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from attar.errors import FormatError
-from attar.training.data import (
-    Passage,
-    PassageQuestion,
-    hold_out,
-    read_passages,
-    without_overlap,
-)
+from attar.training.data import Passage, PassageQuestion, hold_out, read_passages, without_overlap
 
 TEXT = "Ann moved to Leeds in May."
 SQUAD = {

@@ -12,12 +12,7 @@ from attar.text.pieces import PieceTokenizer
 from attar.training.batches import Batch, QuestionBatches, QuestionsAlone, QuestionSet, token_spans
 from attar.training.data import Passage, PassageQuestion
 from attar.training.student import imitation_loss, student_loss, student_set
-from attar.training.teacher import (
-    PairBatches,
-    TeacherLabels,
-    pseudo_labels,
-    teacher_loss,
-)
+from attar.training.teacher import PairBatches, TeacherLabels, pseudo_labels, teacher_loss
 
 TEXT = "Ann bought a red boat in Leeds. Bob bought the mill in Dover."
 

@@ -15,7 +15,6 @@ from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training import run
 from attar.training.options import QuestionOptions
-from attar.training.published import load_base
 from attar.training.run import Say, lock_folder, silent
 from attar.training.train import train_questions
 
@@ -133,16 +132,6 @@ def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     fixed = FixedSizeReader(loaded.parts)
     (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)
     assert answer.absent or answer.text in text
-
-
-def test_the_second_look_may_start_from_another_published_encoder(options: MakeOptions, base: Path) -> None:
-    trained = options("deeper", data=options().data[:1], look_base=str(base), epochs=1)
-    train_questions(trained)
-    parts = Reader.load(trained.folder).parts
-    first = parts.weight("network.encoder.words.weight")
-    assert parts.config.look is not None
-    assert parts.config.look.layers == 1
-    assert np.allclose(first, load_base(base).weights["words.weight"].numpy(), atol=2e-3)
 
 
 def test_a_finished_reader_is_kept_unless_it_is_replaced(

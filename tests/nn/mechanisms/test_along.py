@@ -6,15 +6,9 @@ import torch
 from attar.errors import DeviceError, OptionError, ShapeError
 from attar.nn.mechanisms import attention
 
+from .test_mechanisms import trained
+
 SIZE = 6
-
-
-def trained(name, **options):
-    module = attention(name, SIZE, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(0.5 * torch.randn_like(parameter))
-    return module
 
 
 def values_for(module, hidden):
@@ -39,13 +33,13 @@ def token_by_token(module, hidden, queries, memories=None):
 @pytest.mark.parametrize("name", ["linear", "gated", "decayed", "keyed"])
 class TestLookupAlong:
     def test_equals_extending_token_by_token(self, name, heads, scale):
-        module = trained(name, heads=heads, scale=scale)
+        module = trained(name, SIZE, heads=heads, scale=scale)
         hidden, queries = torch.randn(2, 70, SIZE).double(), torch.randn(2, 70, SIZE).double()
         found = module.lookup_along(hidden, queries, **values_for(module, hidden))
         torch.testing.assert_close(found, token_by_token(module, hidden, queries), rtol=1e-10, atol=1e-10)
 
     def test_continues_from_memories(self, name, heads, scale):
-        module = trained(name, heads=heads, scale=scale)
+        module = trained(name, SIZE, heads=heads, scale=scale)
         hidden, queries = torch.randn(2, 9, SIZE).double(), torch.randn(2, 9, SIZE).double()
         first = module.encode(hidden[:, :4], **values_for(module, hidden[:, :4]))
         rest = hidden[:, 4:]
@@ -54,7 +48,7 @@ class TestLookupAlong:
         torch.testing.assert_close(found, whole[:, 4:])
 
     def test_packed_sequences_equal_padded_ones(self, name, heads, scale):
-        module, lengths = trained(name, heads=heads, scale=scale), [5, 1, 0, 8]
+        module, lengths = trained(name, SIZE, heads=heads, scale=scale), [5, 1, 0, 8]
         hidden, queries = torch.randn(4, 8, SIZE).double(), torch.randn(4, 8, SIZE).double()
         inside = torch.arange(8) < torch.tensor(lengths)[:, None]
         padded = hidden.masked_fill(~inside[..., None], torch.nan)

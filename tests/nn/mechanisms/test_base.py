@@ -45,20 +45,6 @@ class TestMemories:
         file.seek(0)
         assert_same(torch.load(file, weights_only=True)["memories"], memories)
 
-    @pytest.mark.parametrize("name", ["softmax", *MATRIX])
-    def test_lookups_go_through_vmap(self, name):
-        module, queries = attention(name, 3), torch.randn(5, 2, 4, 3)
-        states = torch.randn(5, 2, 3, 3)
-        memories = Memories.__new__(Memories)
-        empty = {"kept": None, "prepared": None, "ridge": 0.0, "names": None}
-        memories.__dict__.update(state=states, tokens=torch.full((5, 2), 3), mechanism=name, **empty)
-        mapped = torch.func.vmap(module.lookup)(memories, queries)
-        expected = [
-            module.lookup(Memories(s, torch.tensor([3, 3]), name), q)
-            for s, q in zip(states, queries, strict=True)
-        ]
-        torch.testing.assert_close(mapped, torch.stack(expected))
-
     @pytest.mark.slow
     def test_are_returned_from_an_export_of_any_batch_and_length(self):
         ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)

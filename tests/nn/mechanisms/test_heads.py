@@ -8,16 +8,10 @@ from attar.nn.mechanisms import attention
 from attar.ops import reference
 from tests.ops.plain_ridge import plain_ridge
 
+from .test_mechanisms import trained
+
 SIZE, HEADS = 6, 2
 PART = SIZE // HEADS
-
-
-def trained(name, **options):
-    module = attention(name, SIZE, HEADS, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(0.5 * torch.randn_like(parameter))
-    return module
 
 
 def expected_of(module, hidden, queries):
@@ -45,14 +39,14 @@ def expected_of(module, hidden, queries):
 @pytest.mark.parametrize("name", ["softmax", "linear", "gated", "decayed", "adaptive"])
 class TestEveryHead:
     def test_reads_its_own_part(self, name):
-        module = trained(name)
+        module = trained(name, SIZE, heads=HEADS)
         hidden, queries = torch.randn(3, 9, SIZE).double(), torch.randn(3, 2, SIZE).double()
         torch.testing.assert_close(module(hidden, queries), expected_of(module, hidden, queries))
 
 
 @pytest.mark.parametrize("ridge", [False, True])
 def test_keyed_divides_keys_and_values(ridge):
-    module, hidden = trained("keyed", ridge=ridge), torch.randn(2, 9, SIZE).double()
+    module, hidden = trained("keyed", SIZE, heads=HEADS, ridge=ridge), torch.randn(2, 9, SIZE).double()
     values, queries = torch.randn(2, 9, 4).double(), torch.randn(2, 3, SIZE).double()
     found, keys = module(hidden, queries, values=values), module.keys(hidden)
     for head in range(HEADS):
@@ -64,10 +58,7 @@ def test_keyed_divides_keys_and_values(ridge):
 
 
 def test_the_gate_that_reads_follows_its_equation():
-    module = attention("adaptive", 3, gate_reads=True).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(0.5 * torch.randn_like(parameter))
+    module = trained("adaptive", 3, gate_reads=True)
     hidden = torch.randn(1, 7, 3).double()
     C = torch.zeros(3, 3).double()
     for h in hidden[0]:

@@ -1,4 +1,4 @@
-"""`keyed` writes keys with values: read ragged, extended at any split, merged, looked up among the values."""
+"""`keyed` writes keys with values: looked up among the values, with or without a ridge."""
 
 import itertools
 
@@ -7,90 +7,14 @@ import torch
 
 from attar.errors import OptionError, ShapeError
 from attar.nn.mechanisms import attention
-from tests.ops.plain_ridge import plain_ridge
 
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
-
-
-def trained(size, **options):
-    """A mechanism whose parameters are no longer where they started, in float64."""
-    module = attention("keyed", size, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(0.5 * torch.randn_like(parameter))
-    return module
+from .test_mechanisms import documents, trained
 
 
-def numbers(*shape, dtype=torch.float64):
-    return torch.randn(*shape, dtype=torch.float64).to(dtype)
-
-
-def expected_readout(module, hidden, values, queries):
-    """Σ (key_t · q) x_t of one document, or Cᵀ (G + λI)⁻¹ q with a ridge, written token by token in float64."""
-    k, d = hidden.shape[1], values.shape[1]
-    memory = torch.zeros(k, d + k, dtype=torch.float64)
-    for h, x in zip(hidden.double(), values.double(), strict=True):
-        key = module.key.weight @ h
-        key = torch.sigmoid(module.gate.weight @ h + module.gate.bias) * (
-            torch.nn.functional.softplus(key) if module.features else key
-        )
-        memory = memory + torch.outer(key, torch.cat([x, key]))
-    if module.ridge:
-        return plain_ridge(memory[None], queries[None].double(), module.ridge)[0].detach()
-    return (queries.double() @ memory[:, :d]).detach()
-
-
-with_and_without_ridge = pytest.mark.parametrize("ridge", [False, True], ids=["plain", "ridge"])
-
-
-@with_and_without_ridge
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 1), (8, 5)])
-def test_ragged_documents_follow_the_equation(k, d, dtype, ridge):
-    module, lengths = trained(k, ridge=ridge), [7, 0, 1, 4]
-    hidden, values, queries = (numbers(4, n, s, dtype=dtype) for n, s in ((7, k), (7, d), (2, k)))
-    padded = hidden.clone(), values.clone()
-    for i, length in enumerate(lengths):
-        for tensor in padded:
-            tensor[i, length:] = torch.nan
-    memories = module.encode(padded[0], lengths, values=padded[1])
-    readout = module.lookup(memories, queries).detach()
-    assert memories.tokens.tolist() == lengths
-    assert memories.state.shape == (4, k, d + k if ridge else d)
-    assert memories.state.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    assert readout.dtype == dtype
-    for i, length in enumerate(lengths):
-        expected = expected_readout(module, hidden[i, :length], values[i, :length], queries[i])
-        error = (readout[i].double() - expected).abs().max()
-        assert error <= TOLERANCE[dtype] * max(1.0, float(expected.abs().max())), f"{length} tokens"
-
-
-def test_positive_keys_read_documents_as_their_equation_says():
-    module = trained(4, features="softplus")
-    hidden, values, queries = numbers(1, 7, 4), numbers(1, 7, 3), numbers(1, 2, 4)
-    readout = module(hidden, queries, values=values).detach()
-    torch.testing.assert_close(readout[0], expected_readout(module, hidden[0], values[0], queries[0]))
-
-
-@with_and_without_ridge
-@pytest.mark.parametrize("split", [0, 1, 3, 6, 7])
-def test_extending_and_merging_at_any_split_equal_encoding_at_once(split, ridge):
-    module, hidden, values = trained(4, ridge=ridge), numbers(4, 7, 4), numbers(4, 7, 3)
-    lengths = torch.tensor([7, 0, 3, 5])
-    rest = hidden[:, split:], (lengths - split).clamp(min=0)
-    whole = module.encode(hidden, lengths, values=values)
-    first = module.encode(hidden[:, :split], lengths.clamp(max=split), values=values[:, :split])
-    extended = module.extend(first, *rest, values=values[:, split:])
-    merged = first + module.encode(*rest, values=values[:, split:])
-    for memories in (extended, merged):
-        assert torch.equal(memories.tokens, whole.tokens)
-        torch.testing.assert_close(memories.state, whole.state)
-
-
-@with_and_without_ridge
-def test_gradients_equal_finite_differences(ridge):
-    module, queries = trained(2, ridge=ridge), numbers(2, 1, 2)
-    hidden, values = numbers(2, 4, 2).requires_grad_(), numbers(2, 4, 2).requires_grad_()
+@pytest.mark.parametrize("kind", ["keyed", "keyed, ridge"])
+def test_gradients_equal_finite_differences(kind):
+    module, queries = trained(kind, 2), documents(2, 1, 2)
+    hidden, values = documents(2, 4, 2).requires_grad_(), documents(2, 4, 2).requires_grad_()
     assert torch.autograd.gradcheck(lambda h, x: module(h, queries, [4, 2], values=x), (hidden, values))
 
 

@@ -1,6 +1,7 @@
 """All mechanisms: encode, extend at any split, and look up, with any lengths."""
 
 import operator
+from functools import partial
 
 import pytest
 import torch
@@ -8,15 +9,19 @@ import torch
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.nn.mechanisms import attention
 from attar.ops import reference
+from tests.ops.plain_ridge import plain_ridge
 
 MATRIX = ("linear", "gated", "decayed", "adaptive")
+SUMS = ("linear", "gated", "decayed", "keyed", "keyed, ridge")
+OPTIONS = {"keyed, ridge": {"ridge": True}, "keyed, softplus": {"features": "softplus"}}
+KINDS = ("none", "softmax", *MATRIX, "keyed", *OPTIONS)
 DTYPES = [torch.float64, torch.float32, torch.bfloat16]
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.bfloat16: 0.1}
 
 
-def trained(name, size, **options):
+def trained(kind, size, **options):
     """A mechanism whose parameters are no longer where they started, in float64."""
-    module = attention(name, size, **options).double()
+    module = attention(kind.partition(",")[0], size, **OPTIONS.get(kind, {}), **options).double()
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(0.5 * torch.randn_like(parameter))
@@ -27,9 +32,20 @@ def documents(batch, n, k, dtype=torch.float64):
     return torch.randn(batch, n, k, dtype=torch.float64).to(dtype)
 
 
+def written(module, hidden):
+    """What a mechanism with values is given beside the states: one number more per token."""
+    return {"values": torch.cat([hidden.flip(-1), hidden[..., :1]], -1)} if module.name == "keyed" else {}
+
+
 def expected_readout(module, hidden, queries):
     """The readout of one document `[n, k]`, from the reference's loops in float64."""
     H, q = hidden[None].double(), queries[None].double()
+    if module.name == "keyed":
+        keys = H @ module.key.weight.T
+        keys = torch.nn.functional.softplus(keys) if module.features else keys
+        keys = torch.sigmoid(H @ module.gate.weight.T + module.gate.bias) * keys
+        C = keys.mT @ torch.cat([written(module, H)["values"], keys], 2)
+        return plain_ridge(C, q, module.ridge)[0] if module.ridge else (q @ C[:, :, : H.shape[2] + 1])[0]
     if module.name == "none":
         return (H[:, -1] if H.shape[1] else torch.zeros_like(q[:, 0]))[:, None].expand_as(q)[0]
     if module.name == "softmax":
@@ -53,7 +69,7 @@ def expected_readout(module, hidden, queries):
     return reference.lookup(reference.encode(f, alpha, beta), q)[0]
 
 
-@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated", "decayed", "adaptive"])
+@pytest.mark.parametrize("name", KINDS)
 class TestEveryMechanism:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     @pytest.mark.parametrize("k", [1, 3, 8])
@@ -63,9 +79,12 @@ class TestEveryMechanism:
         padded = hidden.clone()
         for row, length in zip(padded, lengths, strict=True):
             row[length:] = torch.nan
-        memories = module.encode(padded, lengths)
+        memories = module.encode(padded, lengths, **written(module, padded))
         readout = module.lookup(memories, queries).detach()
         assert memories.tokens.tolist() == lengths
+        if module.name == "keyed":
+            assert memories.state.shape == (4, k, k + 1 + (k if module.ridge else 0))
+            assert memories.state.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
         assert readout.dtype == dtype
         for i, length in enumerate(lengths):
             expected = expected_readout(module, hidden[i, :length], queries[i]).detach()
@@ -78,31 +97,35 @@ class TestEveryMechanism:
         module, hidden, queries = trained(name, 5), documents(4, 7, 5), documents(4, 2, 5)
         lengths = torch.tensor([7, 0, 3, 5])
         first, rest = lengths.clamp(max=split), (lengths - split).clamp(min=0)
-        whole = module.encode(hidden, lengths)
-        memories = module.extend(module.encode(hidden[:, :split], first), hidden[:, split:], rest)
+        whole = module.encode(hidden, lengths, **written(module, hidden))
+        before, after = hidden[:, :split], hidden[:, split:]
+        memories = module.encode(before, first, **written(module, before))
+        memories = module.extend(memories, after, rest, **written(module, after))
         assert torch.equal(memories.tokens, whole.tokens)
         torch.testing.assert_close(module.lookup(memories, queries), module.lookup(whole, queries))
 
     def test_extends_each_document_after_its_own_last_token(self, name):
         module, queries = trained(name, 3), documents(2, 1, 3)
         first, second = documents(2, 3, 3), documents(2, 2, 3)
-        memories = module.extend(module.encode(first, [1, 3]), second, [2, 1])
+        memories = module.encode(first, [1, 3], **written(module, first))
+        memories = module.extend(memories, second, [2, 1], **written(module, second))
         for i, (a, b) in enumerate(((1, 2), (3, 1))):
             joined = torch.cat([first[i, :a], second[i, :b]])
             expected = expected_readout(module, joined, queries[i])
             torch.testing.assert_close(module.lookup(memories, queries)[i], expected)
 
     def test_documents_of_no_tokens_read_as_zero(self, name):
-        module, queries = attention(name, 3), torch.randn(2, 4, 3)
-        readout = module(torch.zeros(2, 0, 3), queries)
-        assert readout.shape == (2, 4, 3)
+        module, queries, nothing = trained(name, 3), documents(2, 4, 3), documents(2, 0, 3)
+        readout = module(nothing, queries, **written(module, nothing))
+        assert readout.shape == (2, 4, 3 + (module.name == "keyed"))
         assert not readout.any()
 
     def test_gradients_reach_the_states_the_queries_and_every_parameter(self, name):
-        options = {} if name in ("none", "softmax") else {"scale": "sqrt"}
+        options = {} if name in ("none", "softmax", "keyed, ridge") else {"scale": "sqrt"}
         module, hidden, queries = trained(name, 4, **options), documents(2, 5, 4), documents(2, 3, 4)
         hidden.requires_grad_(), queries.requires_grad_()
-        memories = module.extend(module.encode(hidden, [5, 2]), hidden, [1, 3])
+        given = written(module, hidden)
+        memories = module.extend(module.encode(hidden, [5, 2], **given), hidden, [1, 3], **given)
         module.lookup(memories, queries).square().sum().backward()
         wanted = {"hidden": hidden, **dict(module.named_parameters())}
         if name != "none":
@@ -113,8 +136,8 @@ class TestEveryMechanism:
             assert tensor.grad.any(), what
 
     def test_memories_can_be_moved_converted_and_detached(self, name):
-        hidden = documents(2, 5, 4).requires_grad_()
-        memories = attention(name, 4).encode(hidden)
+        module, hidden = trained(name, 4), documents(2, 5, 4).requires_grad_()
+        memories = module.encode(hidden, **written(module, hidden))
         assert memories.state.requires_grad
         assert not memories.detach().state.requires_grad
         moved = memories.to("meta", torch.float16)
@@ -123,25 +146,27 @@ class TestEveryMechanism:
 
     @pytest.mark.usefixtures("unchecked_shapes")
     def test_invalid_arguments_are_refused(self, name):
-        module, hidden = attention(name, 4), torch.zeros(2, 5, 4)
-        memories = module.encode(hidden)
+        module, hidden = trained(name, 4).float(), torch.zeros(2, 5, 4)
+        given = written(module, hidden)
+        memories = module.encode(hidden, **given)
         with pytest.raises(ShapeError, match=r"hidden: expected \[B, n, 4\], got \[2, 5, 3\]"):
-            module.encode(torch.zeros(2, 5, 3))
+            module.encode(torch.zeros(2, 5, 3), **given)
         with pytest.raises(DtypeError, match="hidden: expected floating-point"):
-            module.encode(hidden.long())
+            module.encode(hidden.long(), **given)
         with pytest.raises(ShapeError, match="lengths: expected numbers from 0 to 5, got 6"):
-            module.encode(hidden, [6, 0])
+            module.encode(hidden, [6, 0], **given)
         with pytest.raises(ShapeError, match=r"lengths: expected \[2\]"):
-            module.extend(memories, hidden, [1])
+            module.extend(memories, hidden, [1], **given)
         with pytest.raises(ShapeError, match=r"memories.tokens: expected \[3\], got \[2\]"):
-            module.extend(memories, torch.zeros(3, 5, 4))
+            module.extend(memories, torch.zeros(3, 5, 4), **written(module, torch.zeros(3, 5, 4)))
         with pytest.raises(
             DeviceError, match=r"^memories: expected a tensor on cpu, got meta; call memories\.to"
         ):
-            module.extend(memories.to("meta"), hidden)
-        for other in (attention(name, 2), attention(name, 8)):
-            foreign = other.encode(torch.zeros(2, 5, other.size))
-            for use in (module.lookup, module.extend):
+            module.extend(memories.to("meta"), hidden, **given)
+        for other in (trained(name, 2).float(), trained(name, 8).float()):
+            states = torch.zeros(2, 5, other.size)
+            foreign = other.encode(states, **written(other, states))
+            for use in (module.lookup, partial(module.extend, **given)):
                 with pytest.raises(
                     ShapeError, match=r"^memories: expected those of size 4, got a state \[2, "
                 ):
@@ -154,12 +179,13 @@ class TestEveryMechanism:
             module.lookup(memories, torch.zeros(3, 1, 4))
 
 
-@pytest.mark.parametrize("name", ["none", "softmax", "linear", "gated", "decayed"])
+@pytest.mark.parametrize("name", ["none", "softmax", *SUMS])
 def test_merging_equals_encoding_at_once(name):
     module, queries = trained(name, 3), documents(3, 2, 3)
     first, second = documents(3, 4, 3), documents(3, 6, 3)
-    merged = module.encode(first, [4, 0, 2]) + module.encode(second, [6, 3, 0])
-    whole = module.extend(module.encode(first, [4, 0, 2]), second, [6, 3, 0])
+    before = module.encode(first, [4, 0, 2], **written(module, first))
+    merged = before + module.encode(second, [6, 3, 0], **written(module, second))
+    whole = module.extend(before, second, [6, 3, 0], **written(module, second))
     assert torch.equal(merged.tokens, whole.tokens)
     torch.testing.assert_close(module.lookup(merged, queries), module.lookup(whole, queries))
 
@@ -200,27 +226,6 @@ class TestGates:
         first[0, 0] = 1.0
         kept = (module.encode(first).state / module.encode(first[:, :1]).state).detach()
         assert float(kept) == pytest.approx((1000 / 1001) ** 1000, rel=0.02)
-
-    def test_checkpoint_and_invert_give_the_same_gradients(self):
-        gradients = []
-        state = trained("adaptive", 4, span=20.0).state_dict()
-        hidden = documents(2, 9, 4)
-        for backward in ("checkpoint", "invert"):
-            module = attention("adaptive", 4, backward=backward).double()
-            module.load_state_dict(state)
-            module.encode(hidden, [9, 5]).state.square().sum().backward()
-            gradients.append([parameter.grad for parameter in module.parameters()])
-        for x, y in zip(*gradients, strict=True):
-            torch.testing.assert_close(x, y)
-
-    @pytest.mark.parametrize("backend", ["reference", "torch"])
-    @pytest.mark.parametrize("name", MATRIX)
-    def test_backends_agree(self, name, backend):
-        module = trained(name, 3)
-        other = attention(name, 3, backend=backend).double()
-        other.load_state_dict(module.state_dict())
-        hidden, queries = documents(2, 6, 3), documents(2, 2, 3)
-        torch.testing.assert_close(other(hidden, queries, [6, 2]), module(hidden, queries, [6, 2]))
 
 
 class TestMaking:

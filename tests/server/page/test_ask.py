@@ -164,12 +164,7 @@ def test_an_empty_library_can_be_tried_with_samples(server, page):
         (503, {"Retry-After": "1"}, "server: expected fewer", "The server is busy. Try again in 1 s."),
         (504, {}, "request: expected", "The server took too long, and gave up. Try again."),
         (500, {}, "server: expected", "Something went wrong on the server. Its log has the reason."),
-        (
-            422,
-            {},
-            "top: expected 1 or more, got 0; use 1",
-            "Expected 1 or more, but got 0. Use 1.",
-        ),
+        (422, {}, "top: expected 1 or more, got 0; use 1", "Expected 1 or more, but got 0. Use 1."),
         (422, {}, "the question has no words; ask one", "The question has no words. Ask one."),
     ],
     ids=["busy", "slow", "fault", "refused", "sentence"],

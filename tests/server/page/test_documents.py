@@ -2,6 +2,7 @@
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from attar.store.store import Store
 pytestmark = pytest.mark.nightly
 
 TEXT = "Then Ann Lee met Bob Stone in Paris. Bob Stone married Elizabeth Grey."
+DROPS = Path(__file__).with_name("drops.js").read_text().strip()
 OTHER = "Then Eve Hill came to Rome. Ann Lee left."
 
 
@@ -76,18 +78,7 @@ def test_several_files_are_added_one_after_the_other(empty, server):
 
 
 def test_files_may_be_dropped_anywhere_in_any_view(page, server):
-    page.evaluate(
-        """texts => {
-          const dataTransfer = new DataTransfer();
-          texts.forEach((text, at) => dataTransfer.items.add(new File([text], `story ${at}.txt`)));
-          const event = { bubbles: true, cancelable: true, dataTransfer };
-          const target = document.querySelector("footer");
-          target.dispatchEvent(new DragEvent("dragover", event));
-          window.wasShown = !document.getElementById("dropping").hidden;
-          target.dispatchEvent(new DragEvent("drop", event));
-        }""",
-        [TEXT, OTHER],
-    )
+    page.evaluate(f"texts => {DROPS}.texts(texts)", [TEXT, OTHER])
     assert page.evaluate("wasShown")
     expect(page.locator("#dropping")).to_be_hidden()
     expect(page.get_by_role("tab", name="Documents")).to_have_attribute("aria-selected", "true")
@@ -111,20 +102,7 @@ def test_files_and_texts_get_a_folder_and_tags(empty, server):
 
 
 def test_a_dropped_folder_gives_its_files_with_their_paths(empty):
-    paths = empty.evaluate(
-        """async () => {
-          const file = (path) => ({ name: path.split("/").at(-1), fullPath: `/${path}`, isDirectory: false,
-            file: (found) => found(new File(["x"], path)) });
-          const folder = (name, ...entries) => ({ name, isDirectory: true,
-            createReader: () => ({ readEntries: (found) => found(entries.splice(0, 2)) }) });
-          const top = folder("a", file("a/2.txt"), file("a/.DS_Store"), file("a/~$2.docx"),
-            folder("b", file("a/b/1.txt")), file("a/Thumbs.db"));
-          const items = [top, null].map((entry) => ({ kind: "file", webkitGetAsEntry: () => entry }));
-          const { dropped } = await import("/dropped.js");
-          const found = await dropped({ items, files: [new File([], "a"), new File([], "3.txt")] });
-          return found.map(({ path }) => path);
-        }"""
-    )
+    paths = empty.evaluate(f"{DROPS}.folder()")
     assert paths == ["a/2.txt", "a/b/1.txt", "3.txt"]
 
 

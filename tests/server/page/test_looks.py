@@ -1,6 +1,7 @@
 """Themes, widths, tabs, keyboards, screen readers, the token, and a page below a path."""
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,34 +14,7 @@ pytestmark = pytest.mark.nightly
 
 BINARY = bytes(range(256)) * 8
 SIZES = {360: 780, 820: 1100, 1440: 900}
-# The colours of each text that is shown, and of what lies behind it.
-CONTRASTS = """() => {
-  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b]
-    .map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = channels(getComputedStyle(at).backgroundColor);
-      if (colour.length === 3) return colour;
-    }
-  };
-  const texts = "h1 a, h2, h3, p, q, a, mark, label, button, select, .facts span, time, figcaption *, li span";
-  return [...document.querySelectorAll(texts)]
-    .filter((element) => element.checkVisibility() && element.textContent.trim() && !element.disabled)
-    .filter((element) => !element.classList.contains("skip"))
-    .map((element) => {
-      const pair = [light(channels(getComputedStyle(element).color)), light(behind(element))];
-      const contrast = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
-      return [contrast, element.textContent.trim().slice(0, 40)];
-    });
-}"""
-# Controls that a screen reader has no name for.
-NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, textarea, canvas, svg, progress")]
-  .filter((element) => element.checkVisibility() && !element.closest("[aria-hidden=true]"))
-  .filter((element) => !element.labels?.length && !element.getAttribute("aria-label")
-    && !element.textContent.trim())
-  .map((element) => element.outerHTML)"""
+LOOKS = Path(__file__).with_name("looks.js").read_text().strip()
 NARROW = "document.documentElement.scrollWidth <= innerWidth"
 
 
@@ -87,8 +61,8 @@ def test_every_view_is_readable_and_fits(demo_server, open_page, picture, width,
         page = open_page(demo_server, color_scheme=theme, viewport=size, **options)
         expect(page.locator("#examples")).to_be_visible()
         show(page)
-        assert [pair for pair in page.evaluate(CONTRASTS) if pair[0] < 4.5] == []
-        assert page.evaluate(NAMELESS) == []
+        assert [pair for pair in page.evaluate(f"{LOOKS}.contrasts()") if pair[0] < 4.5] == []
+        assert page.evaluate(f"{LOOKS}.nameless()") == []
         assert page.evaluate(NARROW)
         picture(page, f"{name}-{width}-{theme}")
         if name == "documents":
@@ -113,7 +87,7 @@ def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
     files.get_by_role("button", name="Send").click()
     expect(files.locator("pre")).to_contain_text('"change": "added"')
     assert page.evaluate(NARROW)
-    assert page.evaluate(NAMELESS) == []
+    assert page.evaluate(f"{LOOKS}.nameless()") == []
 
 
 def test_asking_and_opening_work_with_the_keyboard(demo_server, open_page):

@@ -21,22 +21,6 @@ pytestmark = pytest.mark.nightly
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 PROGRAMS = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin"
 TOKEN = "open-sesame"
-AROUND = """
-daemon off;
-pid {place}/nginx.pid;
-error_log {place}/error.log;
-events {{}}
-http {{
-    access_log off;
-    include /etc/nginx/mime.types;
-    client_body_temp_path {place}/body;
-    proxy_temp_path {place}/proxy;
-    fastcgi_temp_path {place}/fastcgi;
-    uwsgi_temp_path {place}/uwsgi;
-    scgi_temp_path {place}/scgi;
-{site}
-}}
-"""
 
 
 def adapted(shipped: Path, here: dict[str, str]) -> str:
@@ -64,7 +48,8 @@ def nginx_command(place: Path, backend: int, port: int) -> list[str]:
         "server_name example.org": "server_name localhost",
     }
     config = place / "nginx.conf"
-    config.write_text(AROUND.format(place=place, site=adapted(DEPLOY / "nginx.conf", here)))
+    around = Path(__file__).with_name("around.nginx.conf").read_text()
+    config.write_text(around.format(place=place, site=adapted(DEPLOY / "nginx.conf", here)))
     return [program, "-p", str(place), "-c", str(config)]
 
 
