@@ -20,7 +20,7 @@ from attar.library.documents import AskedByName, OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
-from attar.reader.ragged import Ragged
+from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
 from attar.search.index import SearchIndex

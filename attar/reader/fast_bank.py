@@ -19,10 +19,9 @@ from attar.memory.memory import Floats, Memory
 from attar.memory.phrases import PhraseIndex
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer, without_initialization
-from attar.reader.fast_spans import Pieces, Spans
+from attar.reader.fast_spans import JoinedPieces, JoinedSpans, Pieces, Ragged, Spans
 from attar.reader.parts import SCALE, ReaderParts, to_floats
 from attar.reader.questions import padded
-from attar.reader.ragged import JoinedPieces, JoinedSpans, Ragged
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28

@@ -13,8 +13,8 @@ from attar.errors import DtypeError
 from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
-from attar.reader.fast_questions import FastQuestions
-from attar.reader.parts import ReaderParts
+from attar.reader.fast_spans import Int8Layer, normalized
+from attar.reader.parts import QUICK_LAYERS, TEXT_LAYERS, ReaderParts
 from attar.text.kinds import COMMON, without_preface
 
 # How much a phrase loses that only repeats words of the question. EM on 455 questions of SQuAD dev: .532 without,
@@ -212,6 +212,70 @@ def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[n
 _LONGEST = 256
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
 _PIECES = 4_096
+
+_PAIR = ("weight", "bias")
+
+
+class FastQuestions:
+    """`PhraseNetwork.encode_questions` in int8 and without torch: with the quick encoder, or with the one of texts.
+
+    Layers are made when they are first needed.
+    """
+
+    def __init__(self, parts: ReaderParts, *, quick: bool) -> None:
+        self._parts, config = parts, parts.config.network.quick if quick else None
+        self._heads_of = "network" if config is None else "quick"
+        depth = (parts.options.encoder.layers, 0) if config is None else (config.shared, config.layers)
+        self._names = [f"{TEXT_LAYERS}.{at}" for at in range(depth[0])]
+        self._names += [f"{QUICK_LAYERS}.{at}" for at in range(depth[1])]
+        self._layers: dict[str, Int8Layer] = {}
+
+    def encode(self, ids: NDArray[np.int64], mask: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
+        """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of the words `[Q, l]`."""
+        lengths = mask.sum(1)
+        x = self._states(ids[mask], np.nonzero(mask)[1], np.append(0, np.cumsum(lengths)), 1, self._names)
+        firsts = x[np.cumsum(lengths) - lengths]
+        queries, nulls, logits = (
+            states @ self._heads[name][0].T + self._heads[name][1]
+            for name, states in (("query", firsts), ("null", firsts), ("weight", x))
+        )
+        weights = np.zeros(mask.shape, np.float32)
+        weights[mask] = np.logaddexp(logits[:, 0], 0, dtype=np.float32)
+        weights[:, 0] = 0
+        return queries, nulls[:, 0], weights
+
+    def text_states(self, ids: NDArray[np.int64], layers: int) -> Floats:
+        """The states `[n, d]` of a text's pieces, with [CLS] and [SEP], after some layers of the text encoder."""
+        names = [f"{TEXT_LAYERS}.{at}" for at in range(layers)]
+        return self._states(ids, np.arange(len(ids)), np.array([0, len(ids)]), 0, names)
+
+    def _states(
+        self,
+        ids: NDArray[np.int64],
+        places: NDArray[np.intp],
+        bounds: NDArray[np.int64],
+        kind: int,
+        names: list[str],
+    ) -> Floats:
+        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
+        encoder, weight = "network.encoder", self._parts.weight
+        x = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
+        x += weight(f"{encoder}.types.weight")[kind]
+        x = normalized(x, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
+        for name in names:
+            if name not in self._layers:
+                heads = self._parts.options.encoder.heads
+                self._layers[name] = Int8Layer(self._parts.weights, name, heads, quick=True)
+            x = self._layers[name].forward(x, bounds)
+        return x
+
+    @cached_property
+    def _heads(self) -> dict[str, list[Floats]]:
+        weight = self._parts.weight
+        return {
+            name: [weight(f"{self._heads_of}.{name}.{part}") for part in _PAIR]
+            for name in ("query", "null", "weight")
+        }
 
 
 class QuestionEncoder:

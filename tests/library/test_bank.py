@@ -9,7 +9,7 @@ from attar.errors import DeviceError, OptionError, UnknownDocumentError
 from attar.library.bank import BankShard, DocumentBank
 from attar.library.finding import letter_words
 from attar.library.library import Library
-from attar.reader.fast_questions import FastQuestions
+from attar.reader.questions import FastQuestions
 from attar.reader.reader import Reader
 from attar.results import Subset
 from attar.server.batching import AskJob, answer_together

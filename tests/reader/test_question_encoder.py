@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from attar.library.library import Library
-from attar.reader.fast_questions import FastQuestions
-from attar.reader.questions import padded
+from attar.reader.questions import FastQuestions, padded
 
 pytestmark = pytest.mark.slow
 
