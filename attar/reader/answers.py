@@ -18,9 +18,8 @@ from attar.reader.confidence import (
     wanted_kind,
 )
 from attar.reader.questions import Query, ScoredMemory
-from attar.reader.second_look import FoundSentence, FoundSpan, Look
+from attar.reader.second_look import FoundSentence, FoundSpan, Look, headings_above
 from attar.results import ABSENT, Answer
-from attar.text.headings import headings_above
 from attar.text.kinds import kind_of
 
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
