@@ -413,11 +413,9 @@ class Reader:
 
         self._texts.encode_all([window for _, window in windows], self._texts.states, take)
 
-    def query_states(self, text: str, on_states: OnStates) -> None:
-        """`token_states` of one short text, without torch."""
-        layers = min(self.signature_layers, self.options.encoder.layers)
-        for window in WindowedText.of(text, self.tokenizer).windows:
-            on_states(0, window.ids, self.questions.states(window.ids, layers))
+    def query_states(self, ids: NDArray[np.int64]) -> Floats:
+        """The states `[n, d]` of a window's pieces that `token_states` gives, without torch."""
+        return self.questions.states(ids, min(self.signature_layers, self.options.encoder.layers))
 
     def check_memory(self, memory: object) -> None:
         """Refuse other objects, and memories of other readers or of another form."""

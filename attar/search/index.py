@@ -44,7 +44,7 @@ class SearchQuery:
 
     def __init__(self, signer: Signer, text: str, ids: NDArray[np.int64]) -> None:
         """A query in word pieces; up to `PARAGRAPH` of them are always one window."""
-        self._signer, self._text = signer, text
+        self._signer = signer
         self.windows = [ids] if len(ids) else []
         if len(ids) > PARAGRAPH:
             self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
@@ -53,7 +53,7 @@ class SearchQuery:
     @cached_property
     def signature(self) -> Floats:
         """Made by the CPU when it is first needed: a device makes those of many at once."""
-        return query_of(self._signer.query(self._text).signature())
+        return query_of(self._signer.query(self.windows).signature())
 
 
 class IndexRows(NamedTuple):

@@ -340,10 +340,11 @@ class Signer:
         empty = Sums.empty(self.projection)
         return replace(empty, tokens=len(ids), pieces=pieces.astype(np.uint16), counts=counts)
 
-    def query(self, text: str) -> Sums:
-        """The sums of a query."""
+    def query(self, windows: Sequence[NDArray[np.int64]]) -> Sums:
+        """The sums of a query, given as the word pieces of its windows."""
         collector = Collector(self.projection)
         # Several threads round in another way, and a query must rank documents alike in every process.
         with one_thread():
-            self.reader.query_states(text, collector)
+            for ids in windows:
+                collector(0, ids, self.reader.query_states(ids))
         return collector.of()
