@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from attar.library.asking import TOGETHER
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.scan import CANDIDATES, is_rounded, near_scores, scores
+from attar.search.ranking import CANDIDATES, is_rounded, near_scores, scores
 from attar.search.signatures import (
     DEFAULT_SIZE,
     SignatureRecord,

@@ -23,7 +23,7 @@ from attar.library.shard import OpenedShard
 from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
-from attar.search.index import SearchIndex
+from attar.search.index import SearchIndex, SignatureTable
 from attar.search.ranking import CorpusQuery, RankedDocument, Standards, best_of
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from attar.reader.fast_bank import BankPlace
     from attar.search.fast_index import Compared, DeviceIndex
-    from attar.search.scan import SignatureTable
 
 # Documents that are brought to the device together.
 _TOGETHER = 1_024

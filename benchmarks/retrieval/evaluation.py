@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.search import scan
+from attar.search import ranking
 from attar.search.lexical import Lexical
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
 from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
@@ -129,7 +129,7 @@ class Evaluation:
         return pack(_made(self.documents, projection))
 
     def _by_signatures(self, projection: Projection, packed: NDArray[np.uint8]) -> Floats:
-        return scan.scores(packed, query_of(_made(self.queries, projection)))
+        return ranking.scores(packed, query_of(_made(self.queries, projection)))
 
     def _mixed(self, signatures: str) -> Floats:
         weighted = (

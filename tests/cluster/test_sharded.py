@@ -13,7 +13,7 @@ from attar.library.library import Library
 from attar.library.served import collect_missing
 from attar.reader.reader import Reader
 from attar.results import Refit
-from attar.search import ranking, scan
+from attar.search import ranking
 
 PEOPLE = ["Emma Woodhouse", "Mr. Knightley", "Ann Lee", "Jo March", "Tom Gray", "Ada Byron", "Rosa Diaz"]
 PLACES = ["Hartfield", "Salzburg", "Rome", "Lisbon", "Cairo", "the old mill", "Donwell Abbey"]
@@ -104,10 +104,9 @@ def test_so_are_those_of_the_shipped_reader(tmp_path):
 
 
 def test_so_are_those_of_many_documents_whose_scan_rounds(whole, monkeypatch):
-    monkeypatch.setattr(scan, "_MANY", 20)
-    for module in (scan, ranking):
-        monkeypatch.setattr(module, "CANDIDATES", 5)
-    assert scan.is_rounded(DOCUMENTS)
+    monkeypatch.setattr(ranking, "_MANY", 20)
+    monkeypatch.setattr(ranking, "CANDIDATES", 5)
+    assert ranking.is_rounded(DOCUMENTS)
     with in_shards(whole, 4) as library:
         assert_same_answers(whole, library)
 
