@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,34 +12,12 @@ from tokenizers.processors import TemplateProcessing
 
 from attar.errors import FormatError, quoted
 from attar.text.english import NUMBER_FORMS
-from attar.text.sentences import sentence_spans
 
 Ints = NDArray[np.int32]
 # Half of a surrogate pair is in no encoding; the replacement has as many characters.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Characters of a sentence that are read at once.
 _LONGEST = 20_000
-
-
-@dataclass(frozen=True)
-class PieceText:
-    """A text in `n` word pieces: their ids, the characters where each starts and ends, and its sentence's number."""
-
-    ids: Ints
-    starts: Ints
-    ends: Ints
-    sentences: Ints
-    sentence_spans: tuple[tuple[int, int], ...]  # characters
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def first(self, count: int) -> "PieceText":
-        """Its first pieces."""
-        ids, starts, ends, sentences = (
-            part[:count] for part in (self.ids, self.starts, self.ends, self.sentences)
-        )
-        return PieceText(ids, starts, ends, sentences, self.sentence_spans)
 
 
 class PieceTokenizer:
@@ -69,11 +46,6 @@ class PieceTokenizer:
 
     def __len__(self) -> int:
         return int(self._tokenizer.get_vocab_size())
-
-    def read(self, texts: Sequence[str]) -> list[PieceText]:
-        """The texts in word pieces, without special tokens."""
-        encoded = self._tokenizer.encode_batch(_encodable(texts), add_special_tokens=False)
-        return [_piece_text(text, read.ids, read.offsets) for text, read in zip(texts, encoded, strict=True)]
 
     def read_sentences(self, sentences: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The ids `[n]` and places `[n, 2]` of the pieces of sentences, one by one."""
@@ -156,11 +128,3 @@ def _is_mark(character: str) -> bool:
 
 def _encodable(texts: Sequence[str]) -> list[str]:
     return [_SURROGATE.sub("\ufffd", text) for text in texts]
-
-
-def _piece_text(text: str, ids: list[int], offsets: list[tuple[int, int]]) -> PieceText:
-    places = np.array(offsets, np.int32).reshape(-1, 2)
-    spans = tuple(sentence_spans(text))
-    first = np.array([start for start, _ in spans], np.int32)
-    sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0).astype(np.int32)
-    return PieceText(np.array(ids, np.int32), places[:, 0], places[:, 1], sentences, spans)
