@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from attar.errors import AttarError, OptionError, UnknownDocumentError, quoted
 from attar.memory.memory import Memory
 from attar.results import SENTENCE, Answer, Asked, Document, Subset, paired
-from attar.store.records import DocumentEntry, Fault, Parts, entry_named, key_of, unpack_parts
+from attar.store.records import DocumentEntry, Fault, Parts, key_of, read_entry, unpack_parts
 from attar.store.store import Store
 from attar.store.transactions import Reading, Snapshot
 from attar.text.kinds import is_yes_no
@@ -205,7 +205,7 @@ class MemoryCache:
             if document is not None and document.entry_data == data:
                 self._documents.move_to_end(name)
                 return document
-        entry = entry_named(name, data)
+        entry = read_entry(key_of(name), data)
         parts = unpack_parts(entry.parts, name)
         document = OpenDocument(data, entry, now.memory(entry), now.text(entry), parts)
         self._put(document)

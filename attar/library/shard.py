@@ -331,7 +331,7 @@ class OpenedShard:
     def _holding(self, keys: Sequence[bytes]) -> Iterator[OpenDocument]:
         """Yield documents that may have a word: opened one after the other, and only if it depends on them."""
         for key in keys[:_LOOKED_AT]:
-            entry = self._now.signatures.entry(key)
+            entry = self._now.find_key(key)
             yield from self._opened([entry.name] if entry is not None else [])
 
     def _opened(self, names: Iterable[str]) -> list[OpenDocument]:

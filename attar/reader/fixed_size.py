@@ -38,7 +38,7 @@ class FixedSizeReader(Reader):
         return table
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
-        return self._within(self._condensed(memory), budget)
+        return self._within(self._made(self._sums(memory), memory.phrases, memory.tokens), budget)
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
         # The last window is part of what was read again: its phrases are taken out of the sums first.
@@ -47,10 +47,6 @@ class FixedSizeReader(Reader):
         sums = before.dequantized - self._sums(tail) + self._sums(new)
         joined = index.before_tail().add(new.phrases, joint=0)
         return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)
-
-    def _condensed(self, memory: Memory) -> Memory:
-        """The memory of fixed size of a memory of phrases."""
-        return self._made(self._sums(memory), memory.phrases, memory.tokens)
 
     def _made(self, sums: Floats, index: PhraseIndex, tokens: int) -> Memory:
         return Memory.quantized(sums, form="ridge", phrases=index, tokens=tokens, reader=self.fingerprint)
@@ -76,13 +72,8 @@ class FixedSizeReader(Reader):
     def _products(self, memory: Memory, query: Query) -> Floats:
         weight, ridge = self.parts.weight, "network.ridge"
         vector = weight(f"{ridge}.query.weight") @ query.vector + weight(f"{ridge}.query.bias")
-        readout = self.look_up(memory, vector)
+        (readout,) = memory.lookup(vector[None])  # Cᵀ (G + λI)⁻¹ q
         if "values" not in memory.computed:
             memory.computed["values"] = self._values(memory.phrases)
         products: Floats = memory.computed["values"] @ readout * weight(f"{ridge}.sharpness")
         return products
-
-    def look_up(self, memory: Memory, query: Floats) -> Floats:
-        """The readout `[d]` of a query `[k]`: Cᵀ (G + λI)⁻¹ q."""
-        readout: Floats = memory.lookup(query[None])[0]
-        return readout

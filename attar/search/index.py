@@ -216,7 +216,7 @@ class SearchIndex:
             self._change = stored.change
             self._missing = []
             if now.header.documents != len(self._table):
-                entries = map(stored.entry, (key for key in stored.document_keys() if key not in self._table))
+                entries = map(now.find_key, (key for key in now.document_keys() if key not in self._table))
                 self._missing = sorted(entry.name for entry in entries if entry is not None)
             return self._missing
 
@@ -394,9 +394,9 @@ class SearchIndex:
         above, equal = np.flatnonzero(mixed > least).tolist(), np.flatnonzero(mixed == least).tolist()
         ties = nsmallest(chosen - len(above), equal, key=lambda at: keys[rows[at]])
         order = sorted([*above, *ties], key=lambda at: (-mixed[at], keys[rows[at]]))
-        stored, documents = now.signatures, []
+        documents = []
         for at in order:
-            entry = stored.entry(keys[rows[at]])
+            entry = now.find_key(keys[rows[at]])
             if entry is not None and entry.changed == self._table.changed(rows[at]):
                 documents.append(
                     RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest, entry.tokens)

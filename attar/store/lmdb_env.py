@@ -31,6 +31,8 @@ MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
 # Seconds to wait for a writer, on opening, if its last change is not visible yet.
 _CATCH_UP = 1.0
+# Seconds to wait for snapshots to end, where the map must be moved.
+_SNAPSHOT = 60.0
 _OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}
 # A write that found room for only its beginning is an input/output error to LMDB.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -150,20 +152,20 @@ class MapLock:
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def exclusive(self, timeout: float = 60.0) -> Iterator[None]:
-        """Wait, at most `timeout` seconds, until all transactions have ended, and let none begin meanwhile."""
+    def exclusive(self) -> Iterator[None]:
+        """Wait, at most a minute, until all transactions have ended, and let none begin meanwhile."""
         with self._changed:
             if threading.get_ident() in self._holders:
                 raise StoreError(
                     f"{self._what}: this thread has a snapshot or transaction open", "end it first"
                 )
-            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
+            if not self._changed.wait_for(lambda: not self._exclusive, _SNAPSHOT):
                 raise BusyError(f"{self._what}: another thread has exclusive access", "wait for it")
             self._exclusive = True
         try:
             with self._changed:
-                if not self._changed.wait_for(lambda: not self._holders, timeout):
-                    message = f"{self._what}: a snapshot is still open after {timeout:.0f} s"
+                if not self._changed.wait_for(lambda: not self._holders, _SNAPSHOT):
+                    message = f"{self._what}: a snapshot is still open after {_SNAPSHOT:.0f} s"
                     raise BusyError(message, "keep snapshots short")
             yield
         finally:
@@ -340,7 +342,7 @@ class Environment:
         with self.map_lock.exclusive():
             self.map.set_mapsize(2 * self.map.info()["map_size"])
 
-    def writing(self, timeout: float | None) -> contextlib.AbstractContextManager[None]:
+    def writing(self, timeout: float | None = None) -> contextlib.AbstractContextManager[None]:
         return self.writer_lock.held(self._data_file, timeout)
 
     def _data_file(self) -> int:
@@ -351,13 +353,13 @@ class Environment:
         return self._data
 
     @contextlib.contextmanager
-    def replacing(self, timeout: float) -> Iterator[None]:
+    def replacing(self) -> Iterator[None]:
         """Close the file, keep every process away, and open the file that is in its place afterwards."""
         self.refuse_fork()
-        with self.writer_lock.held_in_process(timeout), self.map_lock.exclusive():
+        with self.writer_lock.held_in_process(0.0), self.map_lock.exclusive():
             self._close()
             try:
-                if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic() + timeout):
+                if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic()):
                     raise BusyError(f"store {self.folder}: another process has it open", "end that first")
                 yield
             finally:
