@@ -13,7 +13,7 @@ from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import SearchIndex
-from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
+from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums
 from attar.search.statistics import Projection, Statistics, default_statistics
 from attar.store.records import Record, key_of
 from attar.store.signatures import StampedSignature
@@ -65,8 +65,8 @@ def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
-    def __init__(self, store: Store, reader_of: "Callable[[str | None], Reader]") -> None:
-        self._store, self._reader_of = store, reader_of
+    def __init__(self, store: Store, reader_of: "Callable[[str | None], Reader]", cache: MemoryCache) -> None:
+        self._store, self._reader_of, self._cache = store, reader_of, cache
         self._lock = threading.Lock()
         self._signer: Signer | None = None
         # The digest of the statistics in the store when the signer was made.
@@ -88,19 +88,19 @@ class Searching:
         return SearchState(list(self._left_out), drift)
 
     @contextmanager
-    def opened(self, cache: MemoryCache, progress: Progress = ignore_progress) -> Iterator[OpenedShard]:
+    def opened(self, progress: Progress) -> Iterator[OpenedShard]:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
             if self.deferred or missing in ([], self._left_out):
                 self._left_out = self._left_out if self.deferred else missing
-                yield self._shard(now, index, cache)
+                yield self._shard(now, index)
                 return
         # Not within the snapshot: what is written may need a larger map.
         self.make(progress)
         with self._store.snapshot() as now:
             index, _ = self._refreshed(now)
-            yield self._shard(now, index, cache)
+            yield self._shard(now, index)
 
     def make(self, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing from texts."""
@@ -120,8 +120,8 @@ class Searching:
         with self._store.snapshot() as now:
             self._refreshed(now)
 
-    def _shard(self, now: Snapshot, index: SearchIndex, cache: MemoryCache) -> OpenedShard:
-        return OpenedShard(now, index, index.signer.reader, cache, self._recent, self._subsets)
+    def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
+        return OpenedShard(now, index, self._cache, self._recent, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""
@@ -195,16 +195,6 @@ class Searching:
             return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
         except RecordError:  # of a forged record: the signature is made from the text when it is needed
             return longer, None
-
-    def merged(self, records: Sequence[Record]) -> bytes | None:
-        """The signature of documents joined, if all of them keep their sums; needs no reader."""
-        signatures = [record.signature for record in records if record.signature is not None]
-        if len(signatures) < len(records):
-            return None
-        try:
-            return merged(signatures)
-        except RecordError:
-            return None
 
     def _rank_by_words(self, names: Sequence[str], index: SearchIndex) -> None:
         """Let documents be found by their words, which takes a hundredth of the time of a signature."""

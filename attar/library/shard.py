@@ -149,12 +149,11 @@ class OpenedShard:
         self,
         now: Snapshot,
         index: SearchIndex,
-        reader: "Reader",
         cache: MemoryCache,
         recent: RecentScores,
         subsets: SubsetCache,
     ) -> None:
-        self._now, self._index, self._reader = now, index, reader
+        self._now, self._index, self._reader = now, index, index.signer.reader
         self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
 

@@ -8,15 +8,16 @@ import pytest
 import torch
 
 from attar.library.library import Library
-from attar.reader.questions import FastQuestions, padded
+from attar.reader.fast_bank import padded
+from attar.reader.questions import QuestionEncoder
 
 pytestmark = pytest.mark.slow
 
 QUESTIONS = ["Who met Bob?", "", "What was in the letter to Ann and Lee?", "who " * 300, "🙂 \ud800 你好"]
 
 
-def batch_of(parts, questions):
-    return padded([pieces[:256] for pieces in parts.tokenizer.read_questions(questions)])
+def pieces_of(parts, questions):
+    return [pieces[:256] for pieces in parts.tokenizer.read_questions(questions)]
 
 
 def cosine(found, expected):
@@ -31,20 +32,22 @@ def cosine(found, expected):
 def test_it_agrees_with_the_network(kind, quick, reader, default):
     parts = (reader if kind == "random weights" else default).parts
     for questions in (QUESTIONS, QUESTIONS[:1]):
-        ids, mask = batch_of(parts, questions)
+        pieces = pieces_of(parts, questions)
+        ids, mask = map(torch.from_numpy, padded(pieces))
         with torch.inference_mode():
-            plain = parts.network().encode_questions(
-                torch.from_numpy(ids), torch.from_numpy(mask), parts.quick() if quick else None
-            )
-        fast = FastQuestions(parts, quick=quick).encode(ids, mask)
-        for expected, found in zip(plain[:3], fast, strict=True):
-            assert found.dtype == np.float32
-            assert cosine(found, expected.numpy()) > 0.99
+            plain = parts.network().encode_questions(ids, mask, parts.quick() if quick else None)
+        vectors, nulls, weights = QuestionEncoder(parts, quick=quick).encode_pieces(pieces)
+        expected = [part.numpy() for part in (*plain[:2], plain[2][:, 1:][mask[:, 1:]])]
+        of_pieces = np.concatenate([row[1:] for row in weights])
+        for one, other in zip((vectors, nulls, of_pieces), expected, strict=True):
+            assert one.dtype == np.float32
+            assert cosine(one, other) > 0.99
 
 
 def test_it_has_the_same_numbers_with_and_without_torch(default, monkeypatch):
     def encode():
-        return FastQuestions(default.parts, quick=True).encode(*batch_of(default.parts, QUESTIONS))
+        *found, weights = QuestionEncoder(default.parts).encode_pieces(pieces_of(default.parts, QUESTIONS))
+        return *found, np.concatenate(weights)
 
     with_torch = encode()
     monkeypatch.setitem(sys.modules, "torch", None)
