@@ -31,6 +31,7 @@ from attar.text.sentences import passages_around
 
 if TYPE_CHECKING:
     from attar.reader.answers import ScoredPhrases
+    from attar.reader.questions import ScoredMemory
     from attar.reader.reader import Reader
     from attar.reader.second_look import FoundSentence, Look
 
@@ -156,6 +157,7 @@ class OpenedShard:
         self._now, self._index, self._reader = now, index, index.signer.reader
         self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
+        self._matches: dict[tuple[str, str], tuple[ScoredMemory, float]] = {}
 
     def alone(self, step: "Callable[[OpenedShard], Result]") -> list[Result]:
         """Call a step as that of a library whose only shard this is (`asking.EachShard`)."""
@@ -214,21 +216,31 @@ class OpenedShard:
 
     def match(self, query: str, names: Iterable[str]) -> dict[str, float]:
         """How well the phrases of documents fit a query."""
-        documents = self._opened(names)
-        matches = self._reader.match([document.memory for document in documents], query)
-        return {document.name: match for document, match in zip(documents, matches, strict=True)}
+        return {document.name: match for document, _, match in self._matched(query, self._opened(names))}
 
     def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
         documents = self._opened(names)
         kept = [document for document in documents if document.text is not None]
-        memories = [document.memory for document in kept]
-        best = self._reader.best_sentences(memories, query, _SENTENCES) if kept else []
-        places = {document.name: of_document for document, of_document in zip(kept, best, strict=True)}
+        places = {
+            document.name: [(best.start, best.end) for best in scored.best_sentences(_SENTENCES)]
+            for document, scored, _ in self._matched(query, kept)
+        }
         return {
             document.name: _shown_sentences(document, places.get(document.name, []), passages)
             for document in documents
         }
+
+    def _matched(
+        self, query: str, documents: Sequence[OpenDocument]
+    ) -> "list[tuple[OpenDocument, ScoredMemory, float]]":
+        """Documents with the scores of their phrases, which are computed once for all steps, and how well they fit."""
+        new = [document for document in documents if (query, document.name) not in self._matches]
+        if new:
+            scored = self._reader.scored([document.memory for document in new], query)
+            for document, scores, match in zip(new, scored.documents, scored.matches(), strict=True):
+                self._matches[query, document.name] = scores, match
+        return [(document, *self._matches[query, document.name]) for document in documents]
 
     def whole_sentences(self, answers: Sequence[Answer]) -> dict[str, Answer]:
         """Those answers, by their number, whose documents are here, as the sentences that they stand in."""

@@ -146,6 +146,15 @@ class ScoredPhrases:
         """The logarithm of the sum over each document's phrases."""
         return [float(np.logaddexp.reduce(document.scores.astype(np.float64))) for document in self.documents]
 
+    def matches(self) -> list[float]:
+        """How well each document fits the question, comparable between them: the logarithm of the sum over its phrases.
+
+        "No answer" is part of the sum, so that documents without an answer fit alike: of a query that phrases do not
+        answer, they say nothing about the order.
+        """
+        null = np.float32(self.query.null)
+        return [float(np.logaddexp.reduce(np.append(document.scores, null))) for document in self.documents]
+
     @cached_property
     def total(self) -> float:
         """The logarithm of the sum over the phrases of these documents, and "no answer"."""

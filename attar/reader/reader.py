@@ -379,25 +379,6 @@ class Reader:
             ]
         return ScoredPhrases(query, documents, self.calibration)
 
-    def match(self, memories: Sequence[Memory], question: str) -> list[float]:
-        """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
-
-        "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
-        answer, they say nothing about the order.
-        """
-        scored = self.scored(memories, question)
-        null = np.float32(scored.query.null)
-        return [float(np.logaddexp.reduce(np.append(document.scores, null))) for document in scored.documents]
-
-    def best_sentences(
-        self, memories: Sequence[Memory], question: str, count: int
-    ) -> list[list[tuple[int, int]]]:
-        """The characters of each memory's sentences that fit a question best: by words, and by their best phrase."""
-        return [
-            [(sentence.start, sentence.end) for sentence in document.best_sentences(count)]
-            for document in self.scored(memories, question).documents
-        ]
-
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
         _check_texts(texts)

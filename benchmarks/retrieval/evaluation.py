@@ -144,7 +144,7 @@ class Evaluation:
         found = np.full_like(self.scores[mix], -np.inf)
         for row, (mixed, query) in enumerate(zip(self.scores[mix], self.data.queries, strict=True)):
             order = np.argsort(-mixed, kind="stable")
-            matches = self.reader.match([memories[at] for at in order[:RERANKED]], query)
+            matches = self.reader.scored([memories[at] for at in order[:RERANKED]], query).matches()
             for place, score in rerank(mixed[order].tolist(), matches):
                 found[row, order[place]] = score
         return found
