@@ -123,7 +123,7 @@ class Library(ServedLibrary):
 
     @cached_property
     def searching(self) -> Searching:
-        return Searching(self.store, self.reader_of, self._cache)
+        return Searching(self.store, self.reader_of)
 
     @cached_property
     def _cache(self) -> MemoryCache:
@@ -335,7 +335,7 @@ class Library(ServedLibrary):
 
     def opened(self, progress: Progress = ignore_progress) -> AbstractContextManager[OpenedShard]:
         """One state of the library, for questions to all documents; signatures that are missing are made first."""
-        return self.searching.opened(progress)
+        return self.searching.opened(self._cache, progress)
 
     def load_signatures(self) -> None:
         self.searching.load()

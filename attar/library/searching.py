@@ -65,8 +65,8 @@ def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
 class Searching:
     """The signatures and the index of a library; the reader is loaded only if there is something to read."""
 
-    def __init__(self, store: Store, reader_of: "Callable[[str | None], Reader]", cache: MemoryCache) -> None:
-        self._store, self._reader_of, self._cache = store, reader_of, cache
+    def __init__(self, store: Store, reader_of: "Callable[[str | None], Reader]") -> None:
+        self._store, self._reader_of = store, reader_of
         self._lock = threading.Lock()
         self._signer: Signer | None = None
         # The digest of the statistics in the store when the signer was made.
@@ -88,19 +88,19 @@ class Searching:
         return SearchState(list(self._left_out), drift)
 
     @contextmanager
-    def opened(self, progress: Progress) -> Iterator[OpenedShard]:
+    def opened(self, cache: MemoryCache, progress: Progress) -> Iterator[OpenedShard]:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
             if self.deferred or missing in ([], self._left_out):
                 self._left_out = self._left_out if self.deferred else missing
-                yield self._shard(now, index)
+                yield self._shard(now, index, cache)
                 return
         # Not within the snapshot: what is written may need a larger map.
         self.make(progress)
         with self._store.snapshot() as now:
             index, _ = self._refreshed(now)
-            yield self._shard(now, index)
+            yield self._shard(now, index, cache)
 
     def make(self, progress: Progress = ignore_progress) -> None:
         """Make the signatures that are missing from texts."""
@@ -120,8 +120,8 @@ class Searching:
         with self._store.snapshot() as now:
             self._refreshed(now)
 
-    def _shard(self, now: Snapshot, index: SearchIndex) -> OpenedShard:
-        return OpenedShard(now, index, self._cache, self._recent, self._subsets)
+    def _shard(self, now: Snapshot, index: SearchIndex, cache: MemoryCache) -> OpenedShard:
+        return OpenedShard(now, index, cache, self._recent, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""
