@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.data import read_passages
 from benchmarks.command import run_command
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attar.memory.memory import Floats
 from attar.progress import check_stopped, one_thread
 from attar.reader.fast_spans import Pieces, Spans
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 
 # The longest question and answer, in pieces, as in training.
 _QUESTION = 48

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.text.sentences import sentence_spans
 from attar.training.data import Passage, PassageQuestion
 from attar.training.variants import as_typed

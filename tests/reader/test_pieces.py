@@ -1,4 +1,4 @@
-"""Word pieces with their places; sentences as places of the text."""
+"""Word pieces with their places."""
 
 import json
 
@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.text.kinds import coarse_kind
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from benchmarks.tiny_reader import tiny_tokenizer
 
 PIECES = PieceTokenizer(tiny_tokenizer())
@@ -68,19 +67,3 @@ class TestLongSentences:
             whole = [at * step + same for at in range(len(sentence) // step)]
             assert places.tolist() == np.concatenate(whole).tolist()
         assert short.tolist() == PIECES.read_questions(["ann"])[0][1:-1].tolist()
-
-
-@pytest.mark.parametrize(
-    ("phrase", "kind"),
-    [
-        ("the Bank of England", "name"),
-        ("half past ten o'clock", "number"),
-        ("nineteen hours", "number"),
-        ("the canteen", "phrase"),
-        ("may", "phrase"),
-        ("", "phrase"),
-        ("🙂", "phrase"),
-    ],
-)
-def test_the_kind_of_a_phrase_that_calibrations_were_fitted_with(phrase, kind):
-    assert coarse_kind(phrase) == kind
