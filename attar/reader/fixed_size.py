@@ -23,9 +23,10 @@ class FixedSizeReader(Reader):
     """Reads texts into sums over phrases, `[k, d + k]`, in at most 16 kB."""
 
     form: Form = "ridge"
+    quick = False
 
-    def __init__(self, parts: ReaderParts, *, quick: bool = True, folder: Path | None = None) -> None:
-        super().__init__(parts, quick=quick, folder=folder)
+    def __init__(self, parts: ReaderParts, *, folder: Path | None = None) -> None:
+        super().__init__(parts, folder=folder)
         if not parts.options.values:
             remedy = "add them with attar train-questions --init READER --values 64"
             raise OptionError("this reader has no memories of fixed size", remedy)
@@ -72,8 +73,13 @@ class FixedSizeReader(Reader):
     def _products(self, memory: Memory, query: Query) -> Floats:
         weight, ridge = self.parts.weight, "network.ridge"
         vector = weight(f"{ridge}.query.weight") @ query.vector + weight(f"{ridge}.query.bias")
-        (readout,) = memory.lookup(vector[None])  # Cᵀ (G + λI)⁻¹ q
+        readout = self.look_up(memory, vector)
         if "values" not in memory.computed:
             memory.computed["values"] = self._values(memory.phrases)
         products: Floats = memory.computed["values"] @ readout * weight(f"{ridge}.sharpness")
         return products
+
+    def look_up(self, memory: Memory, query: Floats) -> Floats:
+        """The readout `[d]` of a query `[k]`: Cᵀ (G + λI)⁻¹ q."""
+        readout: Floats = memory.lookup(query[None])[0]
+        return readout

@@ -66,17 +66,15 @@ class Reader:
     # Signatures are made of the states after this many layers: later ones tell what answers, not what a text is about.
     signature_layers = 3
     form: Form = "phrases"
+    # Whether questions are encoded by the quick encoder, if there is one.
+    quick = True
 
-    def __init__(self, parts: ReaderParts, *, quick: bool = True, folder: Path | None = None) -> None:
-        """A reader of its parts; with `quick` questions are encoded by the quick encoder, if it has one.
-
-        `folder` is where it was loaded from: statistics for search lie beside its files.
-        """
+    def __init__(self, parts: ReaderParts, *, folder: Path | None = None) -> None:
+        """A reader of its parts. `folder` is where it was loaded from: statistics for search lie beside its files."""
         self.parts, self.folder = parts, folder
         self.tokenizer, self.options, self.about = parts.tokenizer, parts.options, parts.config.about
         self.fingerprint = parts.config.fingerprint
         self.calibration = parts.config.network.calibration
-        self._is_quick = quick
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> "Reader":
@@ -90,13 +88,13 @@ class Reader:
         if isinstance(folder.config, FixedSizeConfig):
             from attar.reader.fixed_size import FixedSizeReader
 
-            return FixedSizeReader(parts, quick=False, folder=folder.path)
+            return FixedSizeReader(parts, folder=folder.path)
         return Reader(parts, folder=folder.path)
 
     @cached_property
     def questions(self) -> QuestionEncoder:
         """The question encoder, without torch."""
-        return QuestionEncoder(self.parts, quick=self._is_quick)
+        return QuestionEncoder(self.parts, quick=self.quick)
 
     @cached_property
     def second_look(self) -> SecondLook | None:
