@@ -6,7 +6,6 @@ answers, or "not in this text".
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -363,19 +362,11 @@ class Reader:
             features.append(of_answer)
         return features
 
-    def scored(
-        self, memories: Sequence[Memory], question: str, biases: Sequence[float] | None = None
-    ) -> ScoredPhrases:
-        """The scores of the phrases of several memories, each with a bias."""
+    def scored(self, memories: Sequence[Memory], question: str) -> ScoredPhrases:
+        """The scores of the phrases of several memories."""
         self._check_memories(memories)
         (query,) = self.questions.encode([question])
-        documents = [self._scored(memory, query) for memory in memories]
-        if biases is not None:
-            documents = [
-                replace(document, scores=document.scores + np.float32(bias))
-                for document, bias in zip(documents, biases, strict=True)
-            ]
-        return ScoredPhrases(query, documents, self.calibration)
+        return ScoredPhrases(query, [self._scored(memory, query) for memory in memories], self.calibration)
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""

@@ -50,7 +50,8 @@ class PieceText:
         spans = tuple(sentence_spans(text))
         first = np.array([start for start, _ in spans], np.int64)
         sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0)
-        return cls(*(part.astype(np.int32) for part in (ids, *places.T, sentences)), spans)
+        starts, ends = places.T.astype(np.int32)
+        return cls(ids.astype(np.int32), starts, ends, sentences.astype(np.int32), spans)
 
 
 @dataclass
