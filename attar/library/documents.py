@@ -101,12 +101,9 @@ def find_document(store: Store, given: str) -> str:
     for entry in store.documents() if key else ():
         name = (entry.name or "").casefold()
         file = name.rpartition("/")[2]
-        if name == key:
-            by_rank[0].append(entry.name or "")
-        elif file == key:
-            by_rank[1].append(entry.name or "")
-        elif name.startswith(key) or file.startswith(key):
-            by_rank[2].append(entry.name or "")
+        fits = name == key, file == key, name.startswith(key) or file.startswith(key)
+        if any(fits):
+            by_rank[fits.index(True)].append(entry.name or "")
     for names in by_rank:
         if len(names) == 1:
             return names[0]

@@ -346,7 +346,7 @@ class SearchIndex:
         self, corpus: Corpus, signature: Floats, rounded: bool, signatures: Floats | None
     ) -> _Compared:
         """The scores by words are added; without any by signatures, these are 0."""
-        rows, words = self._table.live, self._table.words.scores(corpus.pieces, corpus)
+        rows, words = self._table.live, self._table.words.scores(corpus)
         rounded &= signatures is not None
         if signatures is None:
             signatures = np.zeros(len(rows), np.float32)

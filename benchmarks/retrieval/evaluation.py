@@ -123,7 +123,7 @@ class Evaluation:
         return index
 
     def _by_words(self, index: Lexical) -> Floats:
-        return np.stack([index.scores(ids) for ids, _ in self.queries])
+        return np.stack([index.scores(index.corpus(ids)) for ids, _ in self.queries])
 
     def _packed(self, projection: Projection) -> NDArray[np.uint8]:
         return pack(_made(self.documents, projection))
