@@ -195,62 +195,6 @@ class WriterLock:
         return BusyError(message, "wait for it, or allow more time")
 
 
-class MapLock:
-    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
-
-    A thread with an open transaction may begin another while a second thread waits for exclusive access;
-    otherwise the two would wait for each other.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._changed = threading.Condition()
-        # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
-        # would take as long as LMDB takes to find a document.
-        self._holders: list[int] = []
-        self._exclusive = False
-
-    def acquire(self) -> int:
-        """Begin a transaction; `release` takes what this returns."""
-        thread = threading.get_ident()
-        self._holders.append(thread)
-        while self._exclusive and self._holders.count(thread) == 1:
-            self.release(thread)
-            with self._changed:
-                self._changed.wait_for(lambda: not self._exclusive)
-            self._holders.append(thread)
-        return thread
-
-    def release(self, thread: int) -> None:
-        """End a transaction."""
-        self._holders.remove(thread)
-        if self._exclusive:
-            with self._changed:
-                self._changed.notify_all()
-
-    @contextlib.contextmanager
-    def exclusive(self, timeout: float = 60.0) -> Iterator[None]:
-        """Wait, at most `timeout` seconds, until all transactions have ended, and let none begin meanwhile."""
-        with self._changed:
-            if threading.get_ident() in self._holders:
-                raise StoreError(
-                    f"{self._what}: this thread has a snapshot or transaction open", "end it first"
-                )
-            if not self._changed.wait_for(lambda: not self._exclusive, timeout):
-                raise BusyError(f"{self._what}: another thread has exclusive access", "wait for it")
-            self._exclusive = True
-        try:
-            with self._changed:
-                if not self._changed.wait_for(lambda: not self._holders, timeout):
-                    message = f"{self._what}: a snapshot is still open after {timeout:.0f} s"
-                    raise BusyError(message, "keep snapshots short")
-            yield
-        finally:
-            with self._changed:
-                self._exclusive = False
-                self._changed.notify_all()
-
-
 def sync_folder(path: Path) -> None:
     """Write a folder's entries to the disk: only then does a new or renamed file survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.data import read_passages
 from benchmarks.command import run_command
 
@@ -87,8 +87,8 @@ def prune(base: Path, texts: list[str], most: int, out: Path) -> int:
     weights = safetensors.torch.load_file(base / "model.safetensors")
     (name,) = (name for name in weights if name.endswith("embeddings.word_embeddings.weight"))
     counts = np.zeros(len(weights[name]), np.int64)
-    for text in PieceTokenizer(tokenizer).read(texts):
-        np.add.at(counts, text.ids, 1)
+    for ids, _ in PieceTokenizer(tokenizer).read_sentences(texts):
+        np.add.at(counts, ids, 1)
     pruned, weights[name] = prune_vocabulary(tokenizer, weights[name], counts, most)
     config = json.loads((base / "config.json").read_text(encoding="utf-8"))
     out.mkdir(parents=True, exist_ok=True)

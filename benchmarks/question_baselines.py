@@ -20,7 +20,7 @@ import typer
 from attar.cli.output import columns
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.text.sentences import sentence_spans
 from attar.training.batches import QuestionSet
 from attar.training.data import PassageQuestion, read_passages

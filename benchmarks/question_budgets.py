@@ -102,7 +102,7 @@ def rows_of(reader: Reader, documents: Sequence[AskedDocument]) -> Iterator[Row]
         yield measure(reader, documents, memories, "phrases", None)
     if reader.options.values:
         for name, kind in (("keyed", KeyedReader), ("keyed, ridge", FixedSizeReader)):
-            fixed = kind(reader.parts, quick=False)  # as the reader `fixed`
+            fixed = kind(reader.parts)
             whole = [fixed.read(document.text) for document in documents]
             for budget in FIXED_BUDGETS:
                 yield measure(fixed, documents, [_cut(memory, budget) for memory in whole], name, budget)

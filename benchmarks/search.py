@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attar.library.asking import TOGETHER
 from attar.library.library import Library
 from attar.reader.reader import Reader
-from attar.search.scan import CANDIDATES, is_rounded, near_scores, scores
+from attar.search.ranking import CANDIDATES, is_rounded, near_scores, scores
 from attar.search.signatures import (
     DEFAULT_SIZE,
     SignatureRecord,
@@ -161,7 +161,8 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         library.search(_QUESTION)
         loading = time.perf_counter() - began
         reading = median_ms(lambda: reader.read(_TEXTS[2]), rounds)
-        encoding = median_ms(lambda: signer.query(_QUESTION), rounds)
+        ((ids, _),) = reader.tokenizer.read_sentences([_QUESTION])
+        encoding = median_ms(lambda: signer.query([ids]), rounds)
         names = iter(f"new {at}" for at in range(1_000))
         added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
         gone = iter(f"{at:07}" for at in range(1_000))

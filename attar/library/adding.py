@@ -28,6 +28,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.progress import Progress
 from attar.results import Change
+from attar.search.signatures import merged_signature
 from attar.store.records import DocumentEntry, Origin, Record, digest_of
 from attar.store.transactions import Transaction
 
@@ -349,7 +350,7 @@ def merge(
             text=text,
             created=None if before is None else before.created,
             applied=applied,
-            signature=library.searching.merged(records),
+            signature=merged_signature([record.signature for record in records]),
             origin=merged_origin(records, len(JOINT)),
             budget=budget,
         )

@@ -20,10 +20,10 @@ from attar.library.documents import AskedByName, OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
-from attar.reader.ragged import Ragged
+from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
-from attar.search.index import SearchIndex
+from attar.search.index import SearchIndex, SignatureTable
 from attar.search.ranking import CorpusQuery, RankedDocument, Standards, best_of
 from attar.store.records import DocumentEntry, key_of, unpack_parts
 from attar.store.transactions import Snapshot
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from attar.reader.fast_bank import BankPlace
     from attar.search.fast_index import Compared, DeviceIndex
-    from attar.search.scan import SignatureTable
 
 # Documents that are brought to the device together.
 _TOGETHER = 1_024
@@ -188,14 +187,14 @@ class DocumentBank(AskedByName):
         if changed is None or self._written > 2 * len(self.documents) + _TOGETHER:
             if self._change >= 0:
                 self._begin()
-            changed = set(now.signatures.document_keys())
+            changed = set(now.document_keys())
         for key in changed:
             former = self.documents.pop(key, None)
             if former is not None and self._words is not None:
                 self._words.subtract(_words_of(former.document))
         keys = sorted(changed)
         for first in range(0, len(keys), _TOGETHER):
-            entries = map(now.signatures.entry, keys[first : first + _TOGETHER])
+            entries = map(now.find_key, keys[first : first + _TOGETHER])
             self._add([opened for entry in entries if (opened := _opened(now, entry)) is not None], len(keys))
         self._change = now.signatures.change
 
@@ -284,7 +283,7 @@ class BankShard(OpenedShard):
         key = table.keys[row]
         banked = self._bank.documents.get(key)
         # A damaged document has an entry, and its rank.
-        entry = self._now.signatures.entry(key) if banked is None else banked.document.entry
+        entry = self._now.find_key(key) if banked is None else banked.document.entry
         if entry is None or entry.changed != table.changed(row):
             return None
         return RankedDocument(score, key, entry.name, entry.digest, entry.tokens)

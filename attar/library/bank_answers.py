@@ -14,9 +14,8 @@ from attar.errors import AttarError
 from attar.library.documents import OpenDocument, shown_answers
 from attar.library.library import Library
 from attar.memory.memory import Floats
-from attar.reader.fast_spans import Pieces, Spans
+from attar.reader.fast_spans import JoinedPieces, JoinedSpans, Pieces, Ragged, Spans
 from attar.reader.questions import KnownQuery
-from attar.reader.ragged import JoinedPieces, JoinedSpans, Ragged
 from attar.reader.reader import Reader
 from attar.reader.second_look import SecondLook, SpanReader
 from attar.results import Answer

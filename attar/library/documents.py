@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from attar.errors import AttarError, OptionError, UnknownDocumentError, quoted
 from attar.memory.memory import Memory
 from attar.results import SENTENCE, Answer, Asked, Document, Subset, paired
-from attar.store.records import DocumentEntry, Fault, Parts, entry_named, key_of, unpack_parts
+from attar.store.records import DocumentEntry, Fault, Parts, key_of, read_entry, unpack_parts
 from attar.store.store import Store
 from attar.store.transactions import Reading, Snapshot
 from attar.text.kinds import is_yes_no
@@ -101,12 +101,9 @@ def find_document(store: Store, given: str) -> str:
     for entry in store.documents() if key else ():
         name = (entry.name or "").casefold()
         file = name.rpartition("/")[2]
-        if name == key:
-            by_rank[0].append(entry.name or "")
-        elif file == key:
-            by_rank[1].append(entry.name or "")
-        elif name.startswith(key) or file.startswith(key):
-            by_rank[2].append(entry.name or "")
+        fits = name == key, file == key, name.startswith(key) or file.startswith(key)
+        if any(fits):
+            by_rank[fits.index(True)].append(entry.name or "")
     for names in by_rank:
         if len(names) == 1:
             return names[0]
@@ -205,7 +202,7 @@ class MemoryCache:
             if document is not None and document.entry_data == data:
                 self._documents.move_to_end(name)
                 return document
-        entry = entry_named(name, data)
+        entry = read_entry(key_of(name), data)
         parts = unpack_parts(entry.parts, name)
         document = OpenDocument(data, entry, now.memory(entry), now.text(entry), parts)
         self._put(document)

@@ -15,7 +15,7 @@ from attar.progress import BYTES, Progress, ignore_progress
 from attar.results import MOST_LABELS, Change, FolderChanges, check_labels
 from attar.search.signatures import Collector, Sums
 from attar.search.statistics import Projection
-from attar.store.records import Fault, Origin, Parts, Record, check_name, digest_of, unpack_parts
+from attar.store.records import Fault, Origin, Parts, Record, digest_of, key_of, unpack_parts
 from attar.store.store import Store
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Draft(NamedTuple):
 
     @classmethod
     def _hashed(cls, name: str, text: str, title: str, origin: Origin) -> "Draft":
-        check_name(name)
+        key_of(name)  # refuses one that no document can have
         try:
             data = text.encode()
         except UnicodeEncodeError:

@@ -89,7 +89,7 @@ class Library(ServedLibrary):
             check_budget(budget)
         self._reader = LibraryReader(reader, device)
         if create and not os.path.exists(path):
-            self._reader.folder()  # a library is not created for a reader that is not there
+            self._reader.chosen()  # a library is not created for a reader that is not there
         self.store: Store = Store.open(
             path, reader=self._reader.fingerprint, read_only=read_only, create=create
         )

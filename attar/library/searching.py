@@ -13,7 +13,7 @@ from attar.library.shard import OpenedShard, RecentScores
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import SearchIndex
-from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums, merged
+from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums
 from attar.search.statistics import Projection, Statistics, default_statistics
 from attar.store.records import Record, key_of
 from attar.store.signatures import StampedSignature
@@ -88,7 +88,7 @@ class Searching:
         return SearchState(list(self._left_out), drift)
 
     @contextmanager
-    def opened(self, cache: MemoryCache, progress: Progress = ignore_progress) -> Iterator[OpenedShard]:
+    def opened(self, cache: MemoryCache, progress: Progress) -> Iterator[OpenedShard]:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
@@ -121,7 +121,7 @@ class Searching:
             self._refreshed(now)
 
     def _shard(self, now: Snapshot, index: SearchIndex, cache: MemoryCache) -> OpenedShard:
-        return OpenedShard(now, index, index.signer.reader, cache, self._recent, self._subsets)
+        return OpenedShard(now, index, cache, self._recent, self._subsets)
 
     def _refreshed(self, now: Snapshot) -> tuple[SearchIndex, list[str]]:
         """The index as of a snapshot, and the names of documents without a signature."""
@@ -195,16 +195,6 @@ class Searching:
             return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
         except RecordError:  # of a forged record: the signature is made from the text when it is needed
             return longer, None
-
-    def merged(self, records: Sequence[Record]) -> bytes | None:
-        """The signature of documents joined, if all of them keep their sums; needs no reader."""
-        signatures = [record.signature for record in records if record.signature is not None]
-        if len(signatures) < len(records):
-            return None
-        try:
-            return merged(signatures)
-        except RecordError:
-            return None
 
     def _rank_by_words(self, names: Sequence[str], index: SearchIndex) -> None:
         """Let documents be found by their words, which takes a hundredth of the time of a signature."""

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _SENTENCES = 2
 # Sentences that are read again in addition where all documents are asked: these compete.
 _MORE_OF_ALL = 2
-# Questions whose phrases' scores are kept for the next step.
-_QUESTIONS = 32
+# Scores of a document for a question that are kept for the next step.
+_SCORED = 256
 # Documents whose sentences are looked at for one word,
 _LOOKED_AT = 8
 # and how many other spellings of a word are taken, if there are several.
@@ -111,31 +111,27 @@ class BestSentences:
     passages: list[Excerpt]
 
 
-@dataclass(frozen=True, eq=False)
-class _ScoredDocuments:
-    documents: list[OpenDocument]
-    phrases: "ScoredPhrases"
-
-
 class RecentScores:
-    """The scores of the last questions' phrases: the next step of a shard may come with another call."""
+    """The scores of the last documents' phrases for questions: the next step of a shard may come with another call."""
 
     def __init__(self) -> None:
-        self._scores: OrderedDict[tuple[object, ...], _ScoredDocuments] = OrderedDict()
+        self._scores: OrderedDict[tuple[str, bytes], ScoredPhrases] = OrderedDict()
 
-    def scored(
-        self, reader: "Reader", question: str, documents: list[OpenDocument], biases: Sequence[float]
-    ) -> _ScoredDocuments:
-        """The scores of a question's phrases in these versions of documents."""
-        key = (question, *biases, *(document.entry_data for document in documents))
-        scores = self._scores.get(key)
-        if scores is None:
-            memories = [document.memory for document in documents]
-            scores = _ScoredDocuments(documents, reader.scored(memories, question, biases))
-            self._scores[key] = scores
-            if len(self._scores) > _QUESTIONS:
+    def scored(self, reader: "Reader", question: str, documents: Sequence[OpenDocument]) -> "ScoredPhrases":
+        """The scores of a question's phrases in these versions of documents; there is at least one."""
+        keys = [(question, document.entry_data) for document in documents]
+        found = {key: known for key in keys if (known := self._scores.get(key)) is not None}
+        new = {
+            key: document.memory for key, document in zip(keys, documents, strict=True) if key not in found
+        }
+        if new:
+            scored = reader.scored(list(new.values()), question)
+            alone = [replace(scored, documents=[document]) for document in scored.documents]
+            found |= zip(new, alone, strict=True)
+            self._scores |= found
+            while len(self._scores) > _SCORED:
                 self._scores.popitem(last=False)
-        return scores
+        return replace(found[keys[0]], documents=[found[key].documents[0] for key in keys])
 
 
 class OpenedShard:
@@ -149,12 +145,11 @@ class OpenedShard:
         self,
         now: Snapshot,
         index: SearchIndex,
-        reader: "Reader",
         cache: MemoryCache,
         recent: RecentScores,
         subsets: SubsetCache,
     ) -> None:
-        self._now, self._index, self._reader = now, index, reader
+        self._now, self._index, self._reader = now, index, index.signer.reader
         self._cache, self._recent, self._subsets = cache, recent, subsets
         self._documents: dict[str, OpenDocument | None] = {}
 
@@ -216,16 +211,18 @@ class OpenedShard:
     def match(self, query: str, names: Iterable[str]) -> dict[str, float]:
         """How well the phrases of documents fit a query."""
         documents = self._opened(names)
-        matches = self._reader.match([document.memory for document in documents], query)
+        matches = self._recent.scored(self._reader, query, documents).matches() if documents else []
         return {document.name: match for document, match in zip(documents, matches, strict=True)}
 
     def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
         """The sentences of documents that fit a query best; none of a text that is not kept."""
         documents = self._opened(names)
         kept = [document for document in documents if document.text is not None]
-        memories = [document.memory for document in kept]
-        best = self._reader.best_sentences(memories, query, _SENTENCES) if kept else []
-        places = {document.name: of_document for document, of_document in zip(kept, best, strict=True)}
+        scored = self._recent.scored(self._reader, query, kept).documents if kept else []
+        places = {
+            document.name: [(best.start, best.end) for best in scores.best_sentences(_SENTENCES)]
+            for document, scores in zip(kept, scored, strict=True)
+        }
         return {
             document.name: _shown_sentences(document, places.get(document.name, []), passages)
             for document in documents
@@ -267,12 +264,12 @@ class OpenedShard:
 
     def scores(self, asked: AskedDocuments) -> PhraseScores:
         """The sums over the phrases of documents."""
-        scored = self._scored_documents(asked)
-        if scored is None:
+        documents = self._opened(asked.biases)
+        if not documents:
             return PhraseScores({}, 0.0)
-        names = [document.name for document in scored.documents]
-        log_sums = dict(zip(names, scored.phrases.log_sums(), strict=True))
-        return PhraseScores(log_sums, scored.phrases.query.null)
+        scored = self._biased_scores(asked, documents)
+        log_sums = zip((document.name for document in documents), scored.log_sums(), strict=True)
+        return PhraseScores(dict(log_sums), scored.query.null)
 
     def read_again(self, question: str, sentences: "Sequence[FoundSentence]") -> "Look | None":
         """What a second look finds in sentences; the shard looks that has the document of the first one."""
@@ -287,16 +284,16 @@ class OpenedShard:
         """The likeliest phrases and sentences; `total` is the logarithm of the sum over all documents asked."""
         look = self._reader.look_of(look)
         count = min(look + _MORE_OF_ALL, MOST_LOOK) if look else 0
-        scored = self._scored_documents(asked)
-        if scored is None:
+        documents = self._opened(asked.biases)
+        if not documents:
             return LikeliestPhrases({}, [], count)
-        documents, texts = scored.documents, [document.text for document in scored.documents]
+        scored, texts = self._biased_scores(asked, documents), [document.text for document in documents]
         shares = {
             document.name: with_places(share, document.parts)
-            for document, share in zip(documents, scored.phrases.shares(total, top, texts), strict=True)
+            for document, share in zip(documents, scored.shares(total, top, texts), strict=True)
         }
         names = [document.name for document in documents]
-        found = scored.phrases.found_sentences(total, count, texts, names) if count else [[] for _ in names]
+        found = scored.found_sentences(total, count, texts, names) if count else [[] for _ in names]
         sentences = [
             sentence._replace(document=document.name, place=place_in(document.parts, sentence.phrase_start))
             for document, of_document in zip(documents, found, strict=True)
@@ -304,10 +301,14 @@ class OpenedShard:
         ]
         return LikeliestPhrases(shares, sentences, count)
 
-    def _scored_documents(self, asked: AskedDocuments) -> _ScoredDocuments | None:
-        documents = self._opened(asked.biases)
-        biases = [asked.biases[document.name] for document in documents]
-        return self._recent.scored(self._reader, asked.question, documents, biases) if documents else None
+    def _biased_scores(self, asked: AskedDocuments, documents: Sequence[OpenDocument]) -> "ScoredPhrases":
+        scored = self._recent.scored(self._reader, asked.question, documents)
+        biases = [np.float32(asked.biases[document.name]) for document in documents]
+        biased = [
+            replace(scores, scores=scores.scores + bias)
+            for scores, bias in zip(scored.documents, biases, strict=True)
+        ]
+        return replace(scored, documents=biased)
 
     def _known_words(self, words: Sequence[str], *, if_many: bool = True) -> set[str]:
         """Those words that a document has.
@@ -331,7 +332,7 @@ class OpenedShard:
     def _holding(self, keys: Sequence[bytes]) -> Iterator[OpenDocument]:
         """Yield documents that may have a word: opened one after the other, and only if it depends on them."""
         for key in keys[:_LOOKED_AT]:
-            entry = self._now.signatures.entry(key)
+            entry = self._now.find_key(key)
             yield from self._opened([entry.name] if entry is not None else [])
 
     def _opened(self, names: Iterable[str]) -> list[OpenDocument]:

@@ -18,9 +18,8 @@ from attar.reader.confidence import (
     wanted_kind,
 )
 from attar.reader.questions import Query, ScoredMemory
-from attar.reader.second_look import FoundSentence, FoundSpan, Look
+from attar.reader.second_look import FoundSentence, FoundSpan, Look, headings_above
 from attar.results import ABSENT, Answer
-from attar.text.headings import headings_above
 from attar.text.kinds import kind_of
 
 # At least this many of the best phrases are compared, so that probabilities hardly depend on how many are asked for.
@@ -146,6 +145,15 @@ class ScoredPhrases:
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
         return [float(np.logaddexp.reduce(document.scores.astype(np.float64))) for document in self.documents]
+
+    def matches(self) -> list[float]:
+        """How well each document fits the question, comparable between them: the logarithm of the sum over its phrases.
+
+        "No answer" is part of the sum, so that documents without an answer fit alike: of a query that phrases do not
+        answer, they say nothing about the order.
+        """
+        null = np.float32(self.query.null)
+        return [float(np.logaddexp.reduce(np.append(document.scores, null))) for document in self.documents]
 
     @cached_property
     def total(self) -> float:

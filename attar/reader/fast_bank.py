@@ -1,6 +1,6 @@
 """Phrases of many documents on a device, and the networks that encode questions and look again there.
 
-What the plain path computes for one question at a time (`FastQuestions`, `Reader._products`, `Query.overlap`,
+What the plain path computes for one question at a time (`QuestionEncoder`, `Reader._products`, `Query.overlap`,
 `FastSpans`) is made for many, each about a document of its own, by a few operations.
 """
 
@@ -19,10 +19,8 @@ from attar.memory.memory import Floats, Memory
 from attar.memory.phrases import PhraseIndex
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer, without_initialization
-from attar.reader.fast_spans import Pieces, Spans
+from attar.reader.fast_spans import JoinedPieces, JoinedSpans, Pieces, Ragged, Spans
 from attar.reader.parts import SCALE, ReaderParts, to_floats
-from attar.reader.questions import padded
-from attar.reader.ragged import JoinedPieces, JoinedSpans, Ragged
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28
@@ -202,7 +200,7 @@ class EncodedOnDevice(NamedTuple):
 
 
 class DeviceQuestions:
-    """`FastQuestions` on a device, in float32."""
+    """`QuestionEncoder.encode_pieces` on a device, in float32."""
 
     def __init__(self, parts: ReaderParts, device: torch.device) -> None:
         self.network = copy.deepcopy(parts.network()).to(device)
@@ -275,3 +273,12 @@ class DeviceSpans:
         total = len(inputs.texts.joined)
         starts, stops = (Ragged.sized(part, sizes) for part in (found[:total], found[total : 2 * total]))
         return JoinedSpans(starts, stops, found[2 * total :])
+
+
+def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Word pieces `[Q, l]`, padded with 0, and where they are."""
+    lengths = np.array([len(ids) for ids in pieces])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    ids = np.zeros(mask.shape, np.int64)
+    ids[mask] = np.concatenate(pieces)
+    return ids, mask

@@ -20,8 +20,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.progress import Progress, check_stopped
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
-from attar.reader.windows import FoundPhrases, WindowedText, memories_of, text_groups
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import FoundPhrases, PieceTokenizer, WindowedText, memories_of, text_groups
 from attar.workers import Worker, count_workers, receive
 
 # Characters of the texts that a process gets at a time: about a hundred paragraphs.

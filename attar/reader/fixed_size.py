@@ -23,9 +23,10 @@ class FixedSizeReader(Reader):
     """Reads texts into sums over phrases, `[k, d + k]`, in at most 16 kB."""
 
     form: Form = "ridge"
+    quick = False
 
-    def __init__(self, parts: ReaderParts, *, quick: bool = True, folder: Path | None = None) -> None:
-        super().__init__(parts, quick=quick, folder=folder)
+    def __init__(self, parts: ReaderParts, *, folder: Path | None = None) -> None:
+        super().__init__(parts, folder=folder)
         if not parts.options.values:
             remedy = "add them with attar train-questions --init READER --values 64"
             raise OptionError("this reader has no memories of fixed size", remedy)
@@ -38,7 +39,7 @@ class FixedSizeReader(Reader):
         return table
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:
-        return self._within(self._condensed(memory), budget)
+        return self._within(self._made(self._sums(memory), memory.phrases, memory.tokens), budget)
 
     def _continued(self, before: Memory, new: Memory) -> Memory:
         # The last window is part of what was read again: its phrases are taken out of the sums first.
@@ -47,10 +48,6 @@ class FixedSizeReader(Reader):
         sums = before.dequantized - self._sums(tail) + self._sums(new)
         joined = index.before_tail().add(new.phrases, joint=0)
         return self._made(sums, joined, before.tokens - tail.tokens + new.tokens)
-
-    def _condensed(self, memory: Memory) -> Memory:
-        """The memory of fixed size of a memory of phrases."""
-        return self._made(self._sums(memory), memory.phrases, memory.tokens)
 
     def _made(self, sums: Floats, index: PhraseIndex, tokens: int) -> Memory:
         return Memory.quantized(sums, form="ridge", phrases=index, tokens=tokens, reader=self.fingerprint)

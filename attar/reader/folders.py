@@ -7,7 +7,7 @@ import math
 import os
 import stat
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -232,34 +232,28 @@ class LibraryReader:
 
     def __init__(self, given: "GivenReader", device: str | None = None) -> None:
         self._device = device
-        self._reader: Reader | None = None
-        self._path: Path | None = None
-        self._folder: ReaderFolder | None = None
-        if isinstance(given, str | os.PathLike):
-            self._path = Path(given)
-        else:
-            self._reader = given
+        self._path = given if isinstance(given, str | os.PathLike) else None
+        self._reader: Reader | None = None if isinstance(given, str | os.PathLike) else given
 
     @property
     def fingerprint(self) -> str | None:
         """The fingerprint of a reader that is loaded."""
         return None if self._reader is None else self._reader.fingerprint
 
-    def folder(self) -> ReaderFolder | None:
+    @cached_property
+    def _folder(self) -> ReaderFolder | None:
         """The folder of a reader that was given by its path; its config is read once."""
-        if self._folder is None and self._path is not None:
-            self._folder = ReaderFolder.open(self._path)
-        return self._folder
+        return None if self._path is None else ReaderFolder.open(Path(self._path))
 
     def chosen(self) -> "Reader | ReaderFolder":
         """The given reader, loaded or not; the default if none was given."""
-        return self._reader or self.folder() or ReaderFolder.open(None)
+        return self._reader or self._folder or ReaderFolder.open(None)
 
     def get(self, library: Path, expected: str | None) -> "Reader":
         """The reader with this fingerprint; another process may have moved the library to it."""
         if self._reader is None or expected not in (None, self._reader.fingerprint):
             moved = self._reader is not None
-            folder = find_reader(f"library {library}", self.folder(), expected, moved=moved)
+            folder = find_reader(f"library {library}", self._folder, expected, moved=moved)
             from attar.reader.reader import Reader  # last: a reader that is refused is not waited for
 
             self._reader = Reader.of(folder)

@@ -35,7 +35,7 @@ from attar.reader.folders import (
     read_file,
     shipped_folder,
 )
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,8 +13,8 @@ from attar.errors import DtypeError
 from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
-from attar.reader.fast_questions import FastQuestions
-from attar.reader.parts import ReaderParts
+from attar.reader.fast_spans import Int8Layer, normalized
+from attar.reader.parts import QUICK_LAYERS, TEXT_LAYERS, ReaderParts
 from attar.text.kinds import COMMON, without_preface
 
 # How much a phrase loses that only repeats words of the question. EM on 455 questions of SQuAD dev: .532 without,
@@ -199,29 +199,30 @@ class KnownQuery(Query):
         return Overlap(self.alone, self.exact_matches(index))
 
 
-def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Word pieces `[Q, l]`, padded with 0, and where they are."""
-    lengths = np.array([len(ids) for ids in pieces])
-    mask = np.arange(lengths.max()) < lengths[:, None]
-    ids = np.zeros(mask.shape, np.int64)
-    ids[mask] = np.concatenate(pieces)
-    return ids, mask
-
-
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
 _PIECES = 4_096
 
+_PAIR = ("weight", "bias")
+
 
 class QuestionEncoder:
-    """Encodes questions with the quick encoder, or with the one of texts."""
+    """`PhraseNetwork.encode_questions` in int8 and without torch: with the quick encoder, or with the one of texts.
+
+    Layers are made when they are first needed.
+    """
 
     # Questions that are encoded together: their states stay in the caches.
     together = 32
 
     def __init__(self, parts: ReaderParts, *, quick: bool = True) -> None:
-        self._parts, self._network = parts, FastQuestions(parts, quick=quick)
+        self._parts, config = parts, parts.config.network.quick if quick else None
+        self._heads_of = "network" if config is None else "quick"
+        depth = (parts.options.encoder.layers, 0) if config is None else (config.shared, config.layers)
+        self._names = [f"{TEXT_LAYERS}.{at}" for at in range(depth[0])]
+        self._names += [f"{QUICK_LAYERS}.{at}" for at in range(depth[1])]
+        self._layers: dict[str, Int8Layer] = {}
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -245,7 +246,8 @@ class QuestionEncoder:
         """The states `[n, d]` of one short text's pieces after some layers of the text encoder, without torch."""
         tokenizer = self._parts.tokenizer
         whole = np.concatenate(([tokenizer.cls], ids, [tokenizer.sep]))
-        return self._network.text_states(whole, layers)[1:-1]
+        names = [f"{TEXT_LAYERS}.{at}" for at in range(layers)]
+        return self._states(whole, np.arange(len(whole)), np.array([0, len(whole)]), 0, names)[1:-1]
 
     def pieces(self, questions: Sequence[str]) -> list[NDArray[Any]]:
         """The word pieces of each question, with [CLS] and [SEP]."""
@@ -255,12 +257,41 @@ class QuestionEncoder:
         return [ids if len(ids) <= _LONGEST else np.append(ids[: _LONGEST - 1], ids[-1]) for ids in read]
 
     def _encode(self, questions: Sequence[str], pieces: Sequence[NDArray[Any]]) -> list[Query]:
-        """Questions in the order of their lengths."""
-        vectors, nulls, weights = self._network.encode(*padded(pieces))
-        return [
-            self.query(question, ids, vectors[row], nulls[row], weights[row])
-            for row, (question, ids) in enumerate(zip(questions, pieces, strict=True))
-        ]
+        encoded = zip(questions, pieces, *self.encode_pieces(pieces), strict=True)
+        return [self.query(*question) for question in encoded]
+
+    def encode_pieces(self, pieces: Sequence[NDArray[Any]]) -> tuple[Floats, Floats, list[Floats]]:
+        """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of each question's pieces."""
+        lengths = [len(ids) for ids in pieces]
+        places, bounds = np.concatenate([np.arange(length) for length in lengths]), np.cumsum([0, *lengths])
+        x = self._states(np.concatenate(pieces), places, bounds, 1, self._names)
+        firsts = x[bounds[:-1]]
+        queries, nulls, logits = (
+            states @ self._heads[name][0].T + self._heads[name][1]
+            for name, states in (("query", firsts), ("null", firsts), ("weight", x))
+        )
+        weights = np.logaddexp(logits[:, 0], 0, dtype=np.float32)
+        return queries, nulls[:, 0], np.split(weights, bounds[1:-1])
+
+    def _states(
+        self,
+        ids: NDArray[np.int64],
+        places: NDArray[np.intp],
+        bounds: NDArray[np.int64],
+        kind: int,
+        names: list[str],
+    ) -> Floats:
+        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
+        encoder, weight = "network.encoder", self._parts.weight
+        x = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
+        x += weight(f"{encoder}.types.weight")[kind]
+        x = normalized(x, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
+        for name in names:
+            if name not in self._layers:
+                heads = self._parts.options.encoder.heads
+                self._layers[name] = Int8Layer(self._parts.weights, name, heads, quick=True)
+            x = self._layers[name].forward(x, bounds)
+        return x
 
     def query(self, question: str, ids: NDArray[Any], vector: Floats, null: float, weights: Floats) -> Query:
         """A question whose vector, score of "no answer" and weights of pieces are known."""
@@ -291,3 +322,11 @@ class QuestionEncoder:
     def neighbours(self) -> Floats:
         """How much the sentences before and after count, `[2]`."""
         return self._parts.weight("network.neighbours")
+
+    @cached_property
+    def _heads(self) -> dict[str, list[Floats]]:
+        weight = self._parts.weight
+        return {
+            name: [weight(f"{self._heads_of}.{name}.{part}") for part in _PAIR]
+            for name in ("query", "null", "weight")
+        }

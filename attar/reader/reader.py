@@ -6,7 +6,6 @@ answers, or "not in this text".
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,17 +65,15 @@ class Reader:
     # Signatures are made of the states after this many layers: later ones tell what answers, not what a text is about.
     signature_layers = 3
     form: Form = "phrases"
+    # Whether questions are encoded by the quick encoder, if there is one.
+    quick = True
 
-    def __init__(self, parts: ReaderParts, *, quick: bool = True, folder: Path | None = None) -> None:
-        """A reader of its parts; with `quick` questions are encoded by the quick encoder, if it has one.
-
-        `folder` is where it was loaded from: statistics for search lie beside its files.
-        """
+    def __init__(self, parts: ReaderParts, *, folder: Path | None = None) -> None:
+        """A reader of its parts. `folder` is where it was loaded from: statistics for search lie beside its files."""
         self.parts, self.folder = parts, folder
         self.tokenizer, self.options, self.about = parts.tokenizer, parts.options, parts.config.about
         self.fingerprint = parts.config.fingerprint
         self.calibration = parts.config.network.calibration
-        self._is_quick = quick
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> "Reader":
@@ -90,13 +87,13 @@ class Reader:
         if isinstance(folder.config, FixedSizeConfig):
             from attar.reader.fixed_size import FixedSizeReader
 
-            return FixedSizeReader(parts, quick=False, folder=folder.path)
+            return FixedSizeReader(parts, folder=folder.path)
         return Reader(parts, folder=folder.path)
 
     @cached_property
     def questions(self) -> QuestionEncoder:
         """The question encoder, without torch."""
-        return QuestionEncoder(self.parts, quick=self._is_quick)
+        return QuestionEncoder(self.parts, quick=self.quick)
 
     @cached_property
     def second_look(self) -> SecondLook | None:
@@ -365,38 +362,11 @@ class Reader:
             features.append(of_answer)
         return features
 
-    def scored(
-        self, memories: Sequence[Memory], question: str, biases: Sequence[float] | None = None
-    ) -> ScoredPhrases:
-        """The scores of the phrases of several memories, each with a bias."""
+    def scored(self, memories: Sequence[Memory], question: str) -> ScoredPhrases:
+        """The scores of the phrases of several memories."""
         self._check_memories(memories)
         (query,) = self.questions.encode([question])
-        documents = [self._scored(memory, query) for memory in memories]
-        if biases is not None:
-            documents = [
-                replace(document, scores=document.scores + np.float32(bias))
-                for document, bias in zip(documents, biases, strict=True)
-            ]
-        return ScoredPhrases(query, documents, self.calibration)
-
-    def match(self, memories: Sequence[Memory], question: str) -> list[float]:
-        """How well each memory fits a question, comparable between them: the logarithm of the sum over its phrases.
-
-        "No answer" is part of the sum, so that memories without an answer fit alike: of a query that phrases do not
-        answer, they say nothing about the order.
-        """
-        scored = self.scored(memories, question)
-        null = np.float32(scored.query.null)
-        return [float(np.logaddexp.reduce(np.append(document.scores, null))) for document in scored.documents]
-
-    def best_sentences(
-        self, memories: Sequence[Memory], question: str, count: int
-    ) -> list[list[tuple[int, int]]]:
-        """The characters of each memory's sentences that fit a question best: by words, and by their best phrase."""
-        return [
-            [(sentence.start, sentence.end) for sentence in document.best_sentences(count)]
-            for document in self.scored(memories, question).documents
-        ]
+        return ScoredPhrases(query, [self._scored(memory, query) for memory in memories], self.calibration)
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""
@@ -413,11 +383,9 @@ class Reader:
 
         self._texts.encode_all([window for _, window in windows], self._texts.states, take)
 
-    def query_states(self, text: str, on_states: OnStates) -> None:
-        """`token_states` of one short text, without torch."""
-        layers = min(self.signature_layers, self.options.encoder.layers)
-        for window in WindowedText.of(text, self.tokenizer).windows:
-            on_states(0, window.ids, self.questions.states(window.ids, layers))
+    def query_states(self, ids: NDArray[np.int64]) -> Floats:
+        """The states `[n, d]` of a window's pieces that `token_states` gives, without torch."""
+        return self.questions.states(ids, min(self.signature_layers, self.options.encoder.layers))
 
     def check_memory(self, memory: object) -> None:
         """Refuse other objects, and memories of other readers or of another form."""

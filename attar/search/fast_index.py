@@ -13,10 +13,9 @@ from torch import Tensor
 
 from attar.reader.fast_bank import DeviceRows
 from attar.search.fast_signatures import DeviceQueries
-from attar.search.index import SearchIndex
+from attar.search.index import SearchIndex, SignatureTable
 from attar.search.lexical import Postings, Terms, bm25
 from attar.search.ranking import SIGNATURE_WEIGHT, WORDS_WEIGHT, CorpusQuery, Moments, Standards
-from attar.search.scan import SignatureTable
 from attar.search.signatures import signature_bytes, triangle_numbers
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class DeviceIndex:
         return Compared(by_words, by_signatures, self._live, self._table)
 
     def _compare_signatures(self, queries: Tensor, scores: Tensor) -> None:
-        """Fill scores `[Q, N]`: 2 Σ q_i t_i − Σ q_i, as `scan.scores` has it."""
+        """Fill scores `[Q, N]`: 2 Σ q_i t_i − Σ q_i, as `ranking.scores` has it."""
         totals, numbers = queries.sum(1, keepdim=True), triangle_numbers(self.index.signer.size)
         shifts = torch.arange(8, dtype=torch.uint8, device=self._device)
         for first in range(0, len(self._live), _BLOCK):

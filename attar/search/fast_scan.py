@@ -1,4 +1,4 @@
-"""`scan.count_bits`, compiled by numba: in about a tenth of the time, with two cores."""
+"""`ranking.count_bits`, compiled by numba: in about a tenth of the time, with two cores."""
 
 from typing import no_type_check
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from attar.reader.questions import padded
+from attar.reader.fast_bank import padded
 from attar.search.signatures import Collector, Signer, Sums, size_of, triangle_numbers, triangle_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import contextlib
 import ctypes
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -18,17 +18,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.errors import RecordError
 from attar.reader.windows import PARAGRAPH, WindowedText
-from attar.search import scan
-from attar.search.lexical import Corpus
-from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Standards
-from attar.search.scan import Rows, SignatureTable
-from attar.search.signatures import Signer, query_of, triangle_numbers
+from attar.search import ranking
+from attar.search.lexical import Corpus, Lexical
+from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Rows, Standards
+from attar.search.signatures import SignatureRecord, Signer, query_of, signature_bytes, triangle_numbers
 from attar.search.statistics import Floats
 from attar.store.records import key_of
 from attar.store.signatures import StampedSignature
 from attar.store.transactions import Snapshot
 
+# Arrays get room for this many times their rows when they are full.
+_GROWTH = 1.5
 # Documents that are read from the store at a time: all records of a million would take more memory than the index.
 _LOADED = 4_096
 # Bytes of scores that are kept for the next step of a question.
@@ -39,12 +41,106 @@ _QUERIES = 1_024
 _SPARE = 8
 
 
+class SignatureTable:
+    """The signature and the words of each document, in rows that are appended and removed, never changed or moved."""
+
+    def __init__(self, signer: Signer, room: int = 0) -> None:
+        self._signer = signer
+        self._keys: list[bytes] = []
+        self._row_of: dict[bytes, int] = {}
+        self._changed = np.zeros(room, np.int64)
+        self._packed = np.zeros((room, signature_bytes(signer.size)), np.uint8)
+        # What the projection keeps of each document's variance, and the whole.
+        self._energies = np.zeros((room, 2))
+        self._is_live = np.zeros(room, np.bool_)
+        self._live: Rows | None = None
+        self.words = Lexical(signer.pieces)
+
+    def __len__(self) -> int:
+        """The documents: rows that are not removed."""
+        return len(self._row_of)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._row_of
+
+    @property
+    def keys(self) -> list[bytes]:
+        """The key of each row, also of removed ones."""
+        return self._keys
+
+    @property
+    def packed(self) -> NDArray[np.uint8]:
+        """The signs of each row."""
+        return self._packed[: len(self._keys)]
+
+    @property
+    def live(self) -> Rows:
+        """The rows of all documents; one array for all queries until something changes."""
+        if self._live is None:
+            self._live = np.flatnonzero(self._is_live)
+        return self._live
+
+    def changed(self, row: int) -> int:
+        """The time of change of the document that a row was made of."""
+        return int(self._changed[row])
+
+    def append(self, signatures: Iterable[StampedSignature]) -> None:
+        """Add signatures as the next rows; those made with other statistics are left out."""
+        accepted = []
+        for signature in signatures:
+            try:
+                record = SignatureRecord.from_bytes(signature.data, self._signer.size)
+            except RecordError:  # it is made again
+                continue
+            pieces, counts = record.word_counts
+            known = not len(pieces) or pieces.max() < self._signer.pieces
+            if known and record.statistics == self._signer.projection.digest:
+                accepted.append((signature, record, (pieces, counts)))
+        if not accepted:
+            return
+        self.words.append([counts for _, _, counts in accepted])
+        first, last = len(self._keys), len(self._keys) + len(accepted)
+        self._make_room(last)
+        keys = [signature.key for signature, _, _ in accepted]
+        self._row_of |= zip(keys, range(first, last), strict=True)
+        self._keys += keys
+        self._changed[first:last] = [signature.changed for signature, _, _ in accepted]
+        joined = b"".join(record.signature for _, record, _ in accepted)
+        self._packed[first:last] = np.frombuffer(joined, np.uint8).reshape(len(accepted), -1)
+        self._energies[first:last] = [(record.kept, record.whole) for _, record, _ in accepted]
+        self._is_live[first:last] = True
+        self._live = None
+
+    def _make_room(self, rows: int) -> None:
+        if rows > len(self._packed):
+            room = max(rows, int(_GROWTH * len(self._packed))) - len(self._packed)
+            self._packed = np.concatenate((self._packed, np.zeros((room, self._packed.shape[1]), np.uint8)))
+            self._changed = np.concatenate((self._changed, np.zeros(room, np.int64)))
+            self._energies = np.concatenate((self._energies, np.zeros((room, 2))))
+            self._is_live = np.concatenate((self._is_live, np.zeros(room, np.bool_)))
+
+    def remove(self, key: bytes) -> None:
+        """Remove a document's row, if there is one."""
+        row = self._row_of.pop(key, None)
+        if row is not None:
+            self._is_live[row] = False
+            self._live = None
+            self.words.remove(row)
+
+    @property
+    def drift(self) -> float:
+        """How much less of the documents' variance the projection keeps than of what it was fitted on, 0 to 1."""
+        kept, whole = self._energies[self._is_live].sum(0)
+        share = float(kept) / max(float(whole), 1e-30)
+        return max(0.0, 1.0 - share / self._signer.projection.kept) if len(self) else 0.0
+
+
 class SearchQuery:
     """A query as both scores need it: the triangle `[numbers]` for signatures, and word pieces for BM25."""
 
     def __init__(self, signer: Signer, text: str, ids: NDArray[np.int64]) -> None:
         """A query in word pieces; up to `PARAGRAPH` of them are always one window."""
-        self._signer, self._text = signer, text
+        self._signer = signer
         self.windows = [ids] if len(ids) else []
         if len(ids) > PARAGRAPH:
             self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
@@ -53,7 +149,7 @@ class SearchQuery:
     @cached_property
     def signature(self) -> Floats:
         """Made by the CPU when it is first needed: a device makes those of many at once."""
-        return query_of(self._signer.query(self._text).signature())
+        return query_of(self._signer.query(self.windows).signature())
 
 
 class IndexRows(NamedTuple):
@@ -120,7 +216,7 @@ class SearchIndex:
             self._change = stored.change
             self._missing = []
             if now.header.documents != len(self._table):
-                entries = map(stored.entry, (key for key in stored.document_keys() if key not in self._table))
+                entries = map(now.find_key, (key for key in now.document_keys() if key not in self._table))
                 self._missing = sorted(entry.name for entry in entries if entry is not None)
             return self._missing
 
@@ -225,12 +321,12 @@ class SearchIndex:
             text: none if self._by_words else query.signature
             for text, query in zip(new, self.queries(list(new)), strict=True)
         }
-        rounded = any(scan.is_rounded(corpus.documents) for corpus in new.values())
+        rounded = any(ranking.is_rounded(corpus.documents) for corpus in new.values())
         together = [text for text, signature in queries.items() if signature.any()]
         signatures: dict[str, Floats] = {}
         if together:
             stacked = np.stack([queries[text] for text in together])
-            scores = scan.near_scores(self._table.packed, stacked, rounded, self._table.live)
+            scores = ranking.near_scores(self._table.packed, stacked, rounded, self._table.live)
             signatures = dict(zip(together, scores, strict=True))
         for text, corpus in new.items():
             self._recent[text] = self._compared(corpus, queries[text], rounded, signatures.get(text))
@@ -250,7 +346,7 @@ class SearchIndex:
         self, corpus: Corpus, signature: Floats, rounded: bool, signatures: Floats | None
     ) -> _Compared:
         """The scores by words are added; without any by signatures, these are 0."""
-        rows, words = self._table.live, self._table.words.scores(corpus.pieces, corpus)
+        rows, words = self._table.live, self._table.words.scores(corpus)
         rounded &= signatures is not None
         if signatures is None:
             signatures = np.zeros(len(rows), np.float32)
@@ -263,11 +359,11 @@ class SearchIndex:
         of_rounded = Standards(standards.words, standards.signatures, rounded=True)
         if compared.nearest is None or compared.nearest[0] != of_rounded:
             mixed = of_rounded.mixed(compared.words, compared.signatures)
-            count = min(scan.CANDIDATES, len(mixed))
+            count = min(ranking.CANDIDATES, len(mixed))
             least = -np.partition(-mixed, count - 1)[count - 1] if count else np.inf
             places = np.flatnonzero(mixed >= least)
             rows = compared.rows[places]
-            (exact,) = scan.scores(self._table.packed, compared.signature[None], rows)
+            (exact,) = ranking.scores(self._table.packed, compared.signature[None], rows)
             rounded = compared.signatures[places]
             compared.nearest = of_rounded, Nearest(places, mixed[places], rounded, exact)
         return compared.nearest[1]
@@ -298,9 +394,9 @@ class SearchIndex:
         above, equal = np.flatnonzero(mixed > least).tolist(), np.flatnonzero(mixed == least).tolist()
         ties = nsmallest(chosen - len(above), equal, key=lambda at: keys[rows[at]])
         order = sorted([*above, *ties], key=lambda at: (-mixed[at], keys[rows[at]]))
-        stored, documents = now.signatures, []
+        documents = []
         for at in order:
-            entry = stored.entry(keys[rows[at]])
+            entry = now.find_key(keys[rows[at]])
             if entry is not None and entry.changed == self._table.changed(rows[at]):
                 documents.append(
                     RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest, entry.tokens)

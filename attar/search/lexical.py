@@ -121,10 +121,10 @@ class Lexical:
 
     >>> index = Lexical(pieces=5)
     >>> index.append([(np.array([1, 2]), np.array([1, 3])), (np.array([2, 4]), np.array([1, 1]))])
-    >>> [f"{score:.2f}" for score in index.scores(np.array([1, 4]))]
+    >>> [f"{score:.2f}" for score in index.scores(index.corpus(np.array([1, 4])))]
     ['0.61', '0.80']
     >>> index.remove(0)
-    >>> index.scores(np.array([1])).tolist()
+    >>> index.scores(index.corpus(np.array([1]))).tolist()
     [0.0, 0.0]
     """
 
@@ -243,10 +243,9 @@ class Lexical:
             found.append(common)
         return found
 
-    def scores(self, pieces: NDArray[Any], corpus: Corpus | None = None) -> Floats:
-        """BM25 of each row for a query's word pieces; `corpus` is of all documents, if there are others elsewhere."""
+    def scores(self, corpus: Corpus) -> Floats:
+        """BM25 of each row for a query's word pieces; `corpus` is of all documents, also of those elsewhere."""
         self._take_over()
-        corpus = corpus or self.corpus(pieces)
         scores = np.zeros(len(self._lengths), np.float32)
         wanted, weights, mean = Terms.of(corpus)
         if not len(wanted):

@@ -268,13 +268,16 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unkno
 _records = msgspec.msgpack.Decoder(SignatureRecord)
 
 
-def merged(signatures: Sequence[bytes]) -> bytes | None:
+def merged_signature(signatures: Sequence[bytes | None]) -> bytes | None:
     """The record of documents joined, from the sums of each; None unless all keep theirs, of the same statistics."""
-    records = [SignatureRecord.from_bytes(data) for data in signatures]
-    all_sums = [sums for record in records if (sums := record.sums()) is not None]
-    if not all_sums or len(all_sums) < len(records) or len({record.statistics for record in records}) > 1:
+    try:
+        records = [SignatureRecord.from_bytes(data) for data in signatures if data is not None]
+        all_sums = [sums for record in records if (sums := record.sums()) is not None]
+        if len(all_sums) < len(signatures) or len({record.statistics for record in records}) > 1:
+            return None
+        joined = reduce(add, all_sums)
+    except RecordError:  # of a damaged or a forged one: it is made from the text when it is needed
         return None
-    joined = reduce(add, all_sums)
     return SignatureRecord.of(joined, records[0].statistics, records[0].size, keep_sums=True).to_bytes()
 
 
@@ -340,10 +343,11 @@ class Signer:
         empty = Sums.empty(self.projection)
         return replace(empty, tokens=len(ids), pieces=pieces.astype(np.uint16), counts=counts)
 
-    def query(self, text: str) -> Sums:
-        """The sums of a query."""
+    def query(self, windows: Sequence[NDArray[np.int64]]) -> Sums:
+        """The sums of a query, given as the word pieces of its windows."""
         collector = Collector(self.projection)
         # Several threads round in another way, and a query must rank documents alike in every process.
         with one_thread():
-            self.reader.query_states(text, collector)
+            for ids in windows:
+                collector(0, ids, self.reader.query_states(ids))
         return collector.of()

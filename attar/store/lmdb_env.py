@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import lmdb
 
 from attar.errors import AttarError, BusyError, RecordError, StoreError
-from attar.files import MapLock, WriterLock, lock_file, sync_folder
+from attar.files import WriterLock, lock_file, sync_folder
 
 # LMDB's own names in a folder.
 DATA = "data.mdb"
@@ -30,6 +31,8 @@ MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
 # Seconds to wait for a writer, on opening, if its last change is not visible yet.
 _CATCH_UP = 1.0
+# Seconds to wait for snapshots to end, where the map must be moved.
+_SNAPSHOT = 60.0
 _OPTIONS: dict[str, Any] = {"mode": 0o644, "max_readers": 1024, "max_spare_txns": 1, "meminit": False}
 # A write that found room for only its beginning is an input/output error to LMDB.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -113,6 +116,62 @@ def _create_file(folder: Path) -> None:
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(folder)
+
+
+class MapLock:
+    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
+
+    A thread with an open transaction may begin another while a second thread waits for exclusive access;
+    otherwise the two would wait for each other.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._changed = threading.Condition()
+        # The threads that hold the lock, once per transaction. A list's append and remove are atomic: a lock here
+        # would take as long as LMDB takes to find a document.
+        self._holders: list[int] = []
+        self._exclusive = False
+
+    def acquire(self) -> int:
+        """Begin a transaction; `release` takes what this returns."""
+        thread = threading.get_ident()
+        self._holders.append(thread)
+        while self._exclusive and self._holders.count(thread) == 1:
+            self.release(thread)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._exclusive)
+            self._holders.append(thread)
+        return thread
+
+    def release(self, thread: int) -> None:
+        """End a transaction."""
+        self._holders.remove(thread)
+        if self._exclusive:
+            with self._changed:
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Wait, at most a minute, until all transactions have ended, and let none begin meanwhile."""
+        with self._changed:
+            if threading.get_ident() in self._holders:
+                raise StoreError(
+                    f"{self._what}: this thread has a snapshot or transaction open", "end it first"
+                )
+            if not self._changed.wait_for(lambda: not self._exclusive, _SNAPSHOT):
+                raise BusyError(f"{self._what}: another thread has exclusive access", "wait for it")
+            self._exclusive = True
+        try:
+            with self._changed:
+                if not self._changed.wait_for(lambda: not self._holders, _SNAPSHOT):
+                    message = f"{self._what}: a snapshot is still open after {_SNAPSHOT:.0f} s"
+                    raise BusyError(message, "keep snapshots short")
+            yield
+        finally:
+            with self._changed:
+                self._exclusive = False
+                self._changed.notify_all()
 
 
 class Environment:
@@ -283,7 +342,7 @@ class Environment:
         with self.map_lock.exclusive():
             self.map.set_mapsize(2 * self.map.info()["map_size"])
 
-    def writing(self, timeout: float | None) -> contextlib.AbstractContextManager[None]:
+    def writing(self, timeout: float | None = None) -> contextlib.AbstractContextManager[None]:
         return self.writer_lock.held(self._data_file, timeout)
 
     def _data_file(self) -> int:
@@ -294,13 +353,13 @@ class Environment:
         return self._data
 
     @contextlib.contextmanager
-    def replacing(self, timeout: float) -> Iterator[None]:
+    def replacing(self) -> Iterator[None]:
         """Close the file, keep every process away, and open the file that is in its place afterwards."""
         self.refuse_fork()
-        with self.writer_lock.held_in_process(timeout), self.map_lock.exclusive():
+        with self.writer_lock.held_in_process(0.0), self.map_lock.exclusive():
             self._close()
             try:
-                if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic() + timeout):
+                if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic()):
                     raise BusyError(f"store {self.folder}: another process has it open", "end that first")
                 yield
             finally:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 def find_faults(environment: Environment) -> Iterator[Fault]:
     """Yield the faults of a store: those of LMDB's pages, or if there are none, those of its records."""
-    with environment.writing(None), store_errors(environment.folder):
+    with environment.writing(), store_errors(environment.folder):
         faults = page_faults(environment.folder / DATA)
     if faults:
         # LMDB must not read such a file: it could crash the process.
@@ -92,15 +92,13 @@ def record_faults(transaction: LmdbTransaction, folder: Path) -> Iterator[Fault]
         record = reading.record(entry)
         values += 2 + (record.text_data is not None)
         try:
-            if entry.name not in reading:
-                raise RecordError(f"no key leads to the entry of {quoted(entry.name)}")
             check_record(record, header.reader)
         except AttarError as fault:
             yield Fault(entry.name, str(fault))
     for kind in SEARCH_KINDS:
         for key, value in values_of(transaction, kind):
             values += 1
-            document = reading.signatures.entry(key)
+            document = reading.find_key(key)
             if name_in(key) in damaged_entries:
                 continue
             try:
@@ -140,7 +138,7 @@ def open_file(file: Path, **options: Any) -> lmdb.Environment:
     return lmdb.open(str(file), subdir=False, lock=False, **({"readonly": True} | options))
 
 
-def compact(environment: Environment, timeout: float) -> int:
+def compact(environment: Environment) -> int:
     """Copy the file without its free pages, put the copy in its place, and return the bytes saved.
 
     The old file is the store until the copy is whole and on the disk. What a killed process leaves of a copy is
@@ -152,7 +150,7 @@ def compact(environment: Environment, timeout: float) -> int:
     def with_mode(path: str, flags: int) -> int:
         return os.open(path, flags, before.st_mode & 0o777)
 
-    with environment.replacing(timeout), store_errors(folder):
+    with environment.replacing(), store_errors(folder):
         before = data.stat()
         try:
             with open_file(data) as source, open(copy, "wb", opener=with_mode) as file:
@@ -224,7 +222,7 @@ def switch_reader(
     `catch_up` is called when nobody else can write any more; it stages what has changed since. The staged store must
     have all documents, each of the version that is stored now.
     """
-    with environment.writing(None), store_errors(environment.folder):
+    with environment.writing(), store_errors(environment.folder):
         catch_up()
         with staged.snapshot() as memories:
             while True:
@@ -256,7 +254,7 @@ def _replace_all(
         transaction.put(STATISTICS_KEY, statistics_value(statistics))
     header, moment = Header(reader=reader, created=before.created), now()
     for key in [key for key, _ in values_of(transaction, b"f")]:
-        entry = read_entry(transaction.get(b"f" + key), name_in(key))
+        entry = read_entry(key, transaction.get(b"f" + key))
         staged = _staged(memories, entry)
         entry = msgspec.structs.replace(
             entry,

@@ -86,7 +86,7 @@ _COMPRESSION = 1
 
 
 def key_of(name: str) -> bytes:
-    """Return the key of a name, without the letter for the kind.
+    """Return the key of a name, without the letter for the kind; an empty name, or no Unicode text, is refused.
 
     >>> key_of("Emma, ch. 1"), len(key_of("x" * 10_000))
     (b'Emma, ch. 1', 510)
@@ -100,11 +100,6 @@ def key_of(name: str) -> bytes:
     if len(key) > LONGEST_PLAIN_KEY:
         return key[:LONGEST_PLAIN_KEY] + hashlib.sha256(key).digest()
     return key
-
-
-def check_name(name: str) -> None:
-    """Raise `OptionError` for a name that no document can have: an empty one, or one that is not Unicode text."""
-    key_of(name)
 
 
 def name_in(key: bytes) -> str:
@@ -205,31 +200,24 @@ def write_entry(entry: DocumentEntry) -> bytes:
         raise OptionError(message, "decode its title as UTF-8") from None
 
 
-def read_entry(value: Buffer, name: str) -> DocumentEntry:
+def read_entry(key: bytes, value: Buffer) -> DocumentEntry:
+    """The entry under a key; an entry of another name is refused."""
+    name = name_in(key)
     try:
-        return _entries.decode(unwrap(b"f", value, "entry", name))
+        entry = _entries.decode(unwrap(b"f", value, "entry", name))
     except (msgspec.DecodeError, UnicodeDecodeError) as fault:
         raise _damaged("entry", name, fault, _ADD_AGAIN) from fault
-
-
-def entry_named(name: str, value: Buffer) -> DocumentEntry:
-    """The entry of a document; an entry of another name is refused."""
-    entry = read_entry(value, name)
-    if entry.name != name:
+    if key_of(entry.name) != key:
         raise RecordError(f"entry of {quoted(name)} is the entry of {quoted(entry.name)}")
     return entry
 
 
 def entry_or_fault(key: bytes, value: Buffer) -> DocumentEntry | Fault:
-    """The entry under a key; if it cannot be read, or is of another name, its fault."""
-    name = name_in(key)
+    """The entry under a key, or its fault."""
     try:
-        entry = read_entry(value, name)
+        return read_entry(key, value)
     except RecordError as fault:
-        return Fault(name, str(fault))
-    if key_of(entry.name) != key:
-        return Fault(name, f"entry of {quoted(name)} is the entry of {quoted(entry.name)}")
-    return entry
+        return Fault(name_in(key), str(fault))
 
 
 def write_header(header: Header) -> bytes:

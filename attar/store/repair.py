@@ -62,15 +62,15 @@ class Repair:
     folder: Path | None = None  # where the old file is; None if the store was intact
 
 
-def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
+def repair_store(path: str | os.PathLike[str]) -> Repair:
     """Keep what can be read of a store, and put the old file aside; an intact store is not changed.
 
-    No other process may have the store open. Waits at most `timeout` seconds for that.
+    No other process may have the store open.
     """
     folder = Path(path).absolute()
     if not (folder / DATA).is_file():
         raise no_store(folder)
-    with store_errors(folder), _alone(folder, timeout):
+    with store_errors(folder), _alone(folder):
         work = folder / "repair.partial"
         shutil.rmtree(work, ignore_errors=True)  # of a repair that was killed
         work.mkdir()
@@ -89,11 +89,11 @@ def repair_store(path: str | os.PathLike[str], timeout: float = 0.0) -> Repair:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, timeout: float) -> Iterator[None]:
+def _alone(folder: Path) -> Iterator[None]:
     """Keep every other process away from a store."""
     lock = os.open(folder, os.O_RDONLY)
     try:
-        if not lock_file(lock, fcntl.LOCK_EX, time.monotonic() + timeout):
+        if not lock_file(lock, fcntl.LOCK_EX, time.monotonic()):
             raise BusyError(f"store {folder} is open, in this process or another", "close it first")
         yield
     finally:

@@ -18,7 +18,7 @@ import msgspec
 from attar.errors import RecordError, quoted
 from attar.memory.memory import ENVELOPE_BYTES, Buffer, unwrap, wrap
 from attar.store.lmdb_env import LmdbTransaction
-from attar.store.records import DocumentEntry, Kind, digest_of, name_in, read_entry, values_of
+from attar.store.records import Kind, digest_of, name_in, values_of
 
 STATISTICS_KEY = b"s"
 # The kinds of values that search keeps.
@@ -128,22 +128,6 @@ class Signatures:
                     yield _signature(key, value)
                 except RecordError:
                     continue
-
-    def document_keys(self) -> Iterator[bytes]:
-        """Yield the keys of all documents, with a signature or without."""
-        with self._transaction.cursor() as cursor:
-            more = cursor.set_range(b"f")
-            while more and bytes(cursor.key()[:1]) == b"f":
-                yield bytes(cursor.key()[1:])
-                more = cursor.next()
-
-    def entry(self, key: bytes) -> DocumentEntry | None:
-        """The entry of a document by its key; None if it is not there, or cannot be read."""
-        value = self._transaction.get(b"f" + key)
-        try:
-            return None if value is None else read_entry(value, name_in(key))
-        except RecordError:
-            return None
 
 
 def check_search_value(kind: Kind, key: bytes, value: Buffer, changed: int | None) -> None:

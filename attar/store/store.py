@@ -101,20 +101,17 @@ class Store:
         """Read one state of the store: `with store.snapshot() as now: entry = now.entry(name)`."""
         return Snapshot(self._open(), self)
 
-    def transaction(self, timeout: float | None = None) -> Transaction:
-        """Make several changes atomic: `with store.transaction() as changes: changes.remove(name)`.
+    def transaction(self) -> Transaction:
+        """Make several changes atomic: `with store.transaction() as changes: changes.remove(name)`."""
+        return Transaction(self._writable(), self, self._reader)
 
-        Waits at most `timeout` seconds for another writer.
-        """
-        return Transaction(self._writable(), self, self._reader, timeout)
-
-    def put(self, record: Record, *, reader: str, timeout: float | None = None) -> DocumentEntry:
+    def put(self, record: Record, *, reader: str) -> DocumentEntry:
         """Write or replace a document; it is on the disk when this returns."""
-        with self.transaction(timeout) as changes:
+        with self.transaction() as changes:
             return changes.put(record, reader=reader, replacing=changes.find(record.name))
 
-    def remove(self, name: str, *, timeout: float | None = None) -> None:
-        with self.transaction(timeout) as changes:
+    def remove(self, name: str) -> None:
+        with self.transaction() as changes:
             changes.remove(name)
 
     def get(self, name: str) -> Record:
@@ -167,12 +164,12 @@ class Store:
         """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
         return maintenance.find_faults(self._open())
 
-    def compact(self, *, timeout: float = 0.0) -> int:
+    def compact(self) -> int:
         """Return the space of removed documents to the disk; returns the bytes saved.
 
-        No other process may have the store open. Waits at most `timeout` seconds for that.
+        No other process may have the store open.
         """
-        return maintenance.compact(self._writable(), timeout)
+        return maintenance.compact(self._writable())
 
     def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], None]) -> Header:
         """Replace all memories with those of another reader that `staged` has; see `maintenance.switch_reader`."""
@@ -228,7 +225,7 @@ def _read_or_create_header(environment: Environment, create: bool) -> Header:
         raise FormatError(message, f"name another place, or try: attar store repair {environment.folder}")
     if not create:
         raise StoreError(f"store {environment.folder} is empty", "name another place")
-    with environment.writing(None):
+    with environment.writing():
         with environment.transaction(write=True) as transaction:
             # Another process may have done it while this one waited for the lock.
             if transaction.get(HEADER_KEY) is None:

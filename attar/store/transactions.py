@@ -30,9 +30,9 @@ from attar.store.records import (
     Fault,
     Header,
     Record,
-    entry_named,
     entry_or_fault,
     key_of,
+    read_entry,
     read_header,
     read_text,
     values_of,
@@ -70,15 +70,23 @@ class Reading:
 
     def entry(self, name: str) -> DocumentEntry:
         """Return what the store knows of a document without its memory."""
-        return entry_named(name, self.entry_data(name))
+        return read_entry(key_of(name), self.entry_data(name))
 
     def find(self, name: str) -> DocumentEntry | None:
         """Return a document's entry; None if there is none, or a damaged one, which may be replaced."""
-        value = self._transaction.get(b"f" + key_of(name))
+        return self.find_key(key_of(name))
+
+    def find_key(self, key: bytes) -> DocumentEntry | None:
+        """`find` by the key of a name (`records.key_of`)."""
+        value = self._transaction.get(b"f" + key)
         try:
-            return None if value is None else entry_named(name, value)
+            return None if value is None else read_entry(key, value)
         except RecordError:
             return None
+
+    def document_keys(self) -> Iterator[bytes]:
+        """Yield the keys of all documents."""
+        return (key for key, _ in values_of(self._transaction, b"f"))
 
     def __contains__(self, name: str) -> bool:
         return self._transaction.get(b"f" + key_of(name)) is not None
@@ -200,20 +208,18 @@ class Transaction(Reading):
     They are kept until the end, to be repeated if LMDB's map must grow.
     """
 
-    def __init__(
-        self, environment: Environment, store: object, reader: str | None, timeout: float | None
-    ) -> None:
+    def __init__(self, environment: Environment, store: object, reader: str | None) -> None:
         super().__init__()
         # The store is kept alive: one that nobody refers to is closed.
         self._environment, self._store = environment, store
-        self._reader, self._timeout = reader, timeout
+        self._reader = reader
         self._writing = contextlib.ExitStack()
         self._steps: list[_Step] = []
         self._changed: set[bytes] = set()
         self.header: Header  # with the changes so far
 
     def __enter__(self) -> "Transaction":
-        self._writing.enter_context(self._environment.writing(self._timeout))
+        self._writing.enter_context(self._environment.writing())
         try:
             self._begin()
         except BaseException:

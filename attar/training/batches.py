@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attar.text.pieces import PieceText, PieceTokenizer
+from attar.reader.windows import PieceTokenizer
+from attar.text.sentences import sentence_spans
 from attar.training.data import Passage, PassageQuestion
 from attar.training.variants import as_typed
 
@@ -28,6 +29,29 @@ TYPED = 0.2
 ANSWERS = 4
 # Attention is slow at odd lengths: they are rounded up to a multiple of this.
 WIDTH = 32
+
+
+@dataclass(frozen=True)
+class PieceText:
+    """A text in `n` word pieces: their ids, the characters where each starts and ends, and its sentence's number."""
+
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    sentences: NDArray[np.int32]
+    sentence_spans: tuple[tuple[int, int], ...]  # characters
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def of(cls, text: str, ids: NDArray[np.int64], places: NDArray[np.int64]) -> "PieceText":
+        """A text whose first word pieces have these places `[n, 2]`."""
+        spans = tuple(sentence_spans(text))
+        first = np.array([start for start, _ in spans], np.int64)
+        sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0)
+        starts, ends = places.T.astype(np.int32)
+        return cls(ids.astype(np.int32), starts, ends, sentences.astype(np.int32), spans)
 
 
 @dataclass
@@ -50,7 +74,11 @@ class QuestionSet:
         cls, passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = LONGEST_PASSAGE
     ) -> "QuestionSet":
         """Tokenize; pieces after the longest are dropped, and the answers in them."""
-        texts = [text.first(longest) for text in tokenizer.read([passage.text for passage in passages])]
+        read = tokenizer.read_sentences([passage.text for passage in passages])
+        texts = [
+            PieceText.of(passage.text, ids[:longest], places[:longest])
+            for passage, (ids, places) in zip(passages, read, strict=True)
+        ]
         encoded = cls(list(passages), texts)
         encoded.sources = [question for passage in passages for question in passage.questions]
         random = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from attar.errors import FormatError
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.batches import CLS, PAD, SEP
 
 Weights = Mapping[str, Tensor]

@@ -31,7 +31,7 @@ from attar.reader.confidence import Calibration
 from attar.reader.folders import POSITIONS, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts, recalibrate
 from attar.reader.reader import Reader
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage, hold_out, read_passages, without_overlap

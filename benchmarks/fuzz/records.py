@@ -88,7 +88,7 @@ def envelope_target(folder: Path) -> Iterator[Target]:
     """The store's entries and texts: refused, or equal to the original."""
     entry, text = DocumentEntry(name="emma", title="Emma", digest=b"\1" * 32, tokens=3), "Emma Woodhouse" * 9
     originals: dict[bytes, tuple[object, bytes, Callable[[bytes], object]]] = {
-        b"f": (entry, write_entry(entry), lambda value: read_entry(value, "emma")),
+        b"f": (entry, write_entry(entry), lambda value: read_entry(b"emma", value)),
         b"t": (text, write_text(text, "emma"), lambda value: read_text(value, "emma")),
     }
 

@@ -12,7 +12,7 @@ from attar.options import PhraseOptions
 from attar.reader.folders import FORMAT, NetworkConfig, ReaderConfig
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.published import load_base
 
 # The word pieces `[n]` of a text, and their states `[n, d]`.

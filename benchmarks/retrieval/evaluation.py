@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.search import scan
+from attar.search import ranking
 from attar.search.lexical import Lexical
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
 from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
@@ -104,13 +104,13 @@ class Evaluation:
         return index
 
     def _by_words(self, index: Lexical) -> Floats:
-        return np.stack([index.scores(ids) for ids, _ in self.queries])
+        return np.stack([index.scores(index.corpus(ids)) for ids, _ in self.queries])
 
     def _packed(self, projection: Projection) -> NDArray[np.uint8]:
         return pack(_made(self.documents, projection))
 
     def _by_signatures(self, projection: Projection, packed: NDArray[np.uint8]) -> Floats:
-        return scan.scores(packed, query_of(_made(self.queries, projection)))
+        return ranking.scores(packed, query_of(_made(self.queries, projection)))
 
     def _mixed(self, signatures: str) -> Floats:
         weighted = (
@@ -125,7 +125,7 @@ class Evaluation:
         found = np.full_like(self.scores[mix], -np.inf)
         for row, (mixed, query) in enumerate(zip(self.scores[mix], self.data.queries, strict=True)):
             order = np.argsort(-mixed, kind="stable")
-            matches = self.reader.match([memories[at] for at in order[:RERANKED]], query)
+            matches = self.reader.scored([memories[at] for at in order[:RERANKED]], query).matches()
             for place, score in rerank(mixed[order].tolist(), matches):
                 found[row, order[place]] = score
         return found

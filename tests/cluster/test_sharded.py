@@ -12,7 +12,7 @@ from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.library.served import collect_missing
 from attar.results import Refit
-from attar.search import ranking, scan
+from attar.search import ranking
 
 PEOPLE = ["Emma Woodhouse", "Mr. Knightley", "Ann Lee", "Jo March", "Tom Gray", "Ada Byron", "Rosa Diaz"]
 PLACES = ["Hartfield", "Salzburg", "Rome", "Lisbon", "Cairo", "the old mill", "Donwell Abbey"]
@@ -95,10 +95,9 @@ def test_answers_and_hits_are_those_of_one_store_bit_for_bit(tmp_path, tiny_read
 
 
 def test_so_are_those_of_many_documents_whose_scan_rounds(whole, monkeypatch):
-    monkeypatch.setattr(scan, "_MANY", 20)
-    for module in (scan, ranking):
-        monkeypatch.setattr(module, "CANDIDATES", 5)
-    assert scan.is_rounded(DOCUMENTS)
+    monkeypatch.setattr(ranking, "_MANY", 20)
+    monkeypatch.setattr(ranking, "CANDIDATES", 5)
+    assert ranking.is_rounded(DOCUMENTS)
     with in_shards(whole, 4) as library:
         assert_same_answers(whole, library)
 

@@ -5,7 +5,7 @@ import pytest
 
 from attar.errors import DtypeError, FormatError
 from attar.library.library import Library
-from attar.search import scan
+from attar.search import ranking
 from attar.store.records import key_of
 from benchmarks.search import fill_library
 
@@ -98,16 +98,16 @@ def test_what_is_no_question_is_refused(library, text, error, message):
 
 @pytest.mark.parametrize("many", [1_000, 4_096], ids=["rounded", "exact"])
 def test_many_questions_at_once_are_answered_as_each_alone(tmp_path, shipped, monkeypatch, many):
-    monkeypatch.setattr(scan, "_MANY", many)
+    monkeypatch.setattr(ranking, "_MANY", many)
     with Library(tmp_path / "filled", shipped) as library:
         fill_library(library, shipped, 1_500)
         library.add_many(TEXTS.items())
         alone = [library.ask_all(question, top=None) for question in QUESTIONS]
         hits = [library.search(question) for question in QUESTIONS]
     scans = []
-    near_scores = scan.near_scores
+    near_scores = ranking.near_scores
     monkeypatch.setattr(
-        scan,
+        ranking,
         "near_scores",
         lambda packed, queries, *rest: scans.append(len(queries)) or near_scores(packed, queries, *rest),
     )

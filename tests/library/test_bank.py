@@ -9,7 +9,8 @@ from attar.errors import DeviceError, OptionError, UnknownDocumentError
 from attar.library.bank import BankShard, DocumentBank
 from attar.library.finding import letter_words
 from attar.library.library import Library
-from attar.reader.fast_questions import FastQuestions
+from attar.reader.fast_bank import padded
+from attar.reader.questions import QuestionEncoder
 from attar.reader.reader import Reader
 from attar.results import Subset
 from attar.server.batching import AskJob, answer_together
@@ -43,21 +44,22 @@ def same(ours, theirs, tolerance=1e-4):
 def in_float(monkeypatch):
     """Questions are encoded by the network, as a bank does it, and not in int8."""
 
-    def encode(self, ids, mask):
+    def encode_pieces(self, pieces):
         parts = self._parts
         with torch.inference_mode():
-            given = torch.from_numpy(ids), torch.from_numpy(mask)
+            given = map(torch.from_numpy, padded(pieces))
             encoded = parts.network().encode_questions(*given, parts.quick())
         return tuple(part.numpy() for part in encoded[:3])
 
-    def text_states(self, ids, layers):
+    def states(self, ids, layers):
+        tokenizer = self._parts.tokenizer
         with torch.inference_mode():
-            given = torch.from_numpy(ids)[None]
+            given = torch.tensor([[tokenizer.cls, *ids, tokenizer.sep]])
             states = self._parts.network().encoder(given, torch.ones_like(given).bool(), layers=layers)
-        return states[0].numpy()
+        return states[0, 1:-1].numpy()
 
-    monkeypatch.setattr(FastQuestions, "encode", encode)
-    monkeypatch.setattr(FastQuestions, "text_states", text_states)
+    monkeypatch.setattr(QuestionEncoder, "encode_pieces", encode_pieces)
+    monkeypatch.setattr(QuestionEncoder, "states", states)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import pytest
 
 from attar.errors import FormatError, OptionError
 from attar.library.asking import grouped
+from attar.library.library import Library
 from attar.results import Answer
 
 from .conftest import library_of

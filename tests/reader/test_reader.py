@@ -208,7 +208,8 @@ class TestAnswers:
     @pytest.mark.parametrize("quick", [True, False], ids=["quick questions", "text encoder"])
     def test_scores_are_those_of_the_network(self, parts, quick):
         """All in one window; special tokens belong to no sentence of a memory."""
-        reader, network, tokenizer = Reader(parts, quick=quick), parts.network(), parts.tokenizer
+        reader, network, tokenizer = Reader(parts), parts.network(), parts.tokenizer
+        reader.quick = quick
         (window,) = WindowedText.of(TEXT, tokenizer).windows
         ids = torch.tensor([[tokenizer.cls, *window.ids.tolist(), tokenizer.sep]])
         inside = torch.ones_like(ids, dtype=torch.bool)

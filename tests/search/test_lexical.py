@@ -19,7 +19,7 @@ def documents():
 def scores_of(documents, query):
     index = Lexical(50)
     index.append(documents)
-    return index.scores(query)
+    return index.scores(index.corpus(query))
 
 
 @pytest.mark.parametrize("unsorted", [0, 10, 1_000])
@@ -28,7 +28,7 @@ def test_documents_added_later_score_as_if_they_had_been_there(documents, unsort
     index, query = Lexical(50), np.array([3, 17, 40])
     for each in documents:
         index.append([each])
-    np.testing.assert_allclose(index.scores(query), scores_of(documents, query), rtol=1e-5)
+    np.testing.assert_allclose(index.scores(index.corpus(query)), scores_of(documents, query), rtol=1e-5)
 
 
 @pytest.mark.parametrize("unsorted", [0, 30, 1_000])
@@ -40,7 +40,7 @@ def test_removed_documents_score_zero_and_count_no_more(documents, unsorted, mon
     index.append(documents[40:])
     index.remove(60)
     rest = [each for at, each in enumerate(documents) if at not in (5, 60)]
-    found = index.scores(query)
+    found = index.scores(index.corpus(query))
     assert found[5] == found[60] == 0
     np.testing.assert_allclose(np.delete(found, [5, 60]), scores_of(rest, query), rtol=1e-5)
 

@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from attar.errors import BusyError
-from attar.store.records import Record
 from attar.store.store import Store
-from tests.store.made import READER, make_memory, memory_in, put
+from tests.store.made import make_memory, memory_in, put
 
 pytestmark = pytest.mark.slow
 
@@ -81,8 +80,8 @@ def test_a_process_follows_when_another_grows_the_map(store, other):
 
 def test_a_second_writing_process_waits_or_times_out(store, other):
     other.do("!changes = store.transaction(); changes.__enter__(); put(changes, 'lydia', make_memory(2))")
-    with pytest.raises(BusyError, match="another writer"):
-        store.put(Record.of("emma", make_memory(1)), reader=READER, timeout=0.05)
+    with pytest.raises(BusyError, match="another writer"), store._environment.writing(0.05):
+        pass
     other.start("changes.__exit__(None, None, None)")
     put(store, "emma", make_memory(1))
     other.end()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from attar.text.kinds import is_yes_no, kind_of
+from attar.text.kinds import coarse_kind, is_yes_no, kind_of
 
 KINDS = {"person", "place", "organization", "name", "date", "time", "money", "number", "phrase"}
 
@@ -81,3 +81,19 @@ def test_the_kind_of_a_phrase(before, phrase, after, kind):
 )
 def test_a_question_wants_yes_or_no_whatever_is_said_before_it(question, expected):
     assert is_yes_no(question) is expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "kind"),
+    [
+        ("the Bank of England", "name"),
+        ("half past ten o'clock", "number"),
+        ("nineteen hours", "number"),
+        ("the canteen", "phrase"),
+        ("may", "phrase"),
+        ("", "phrase"),
+        ("🙂", "phrase"),
+    ],
+)
+def test_the_kind_of_a_phrase_that_calibrations_were_fitted_with(phrase, kind):
+    assert coarse_kind(phrase) == kind

@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from attar.options import TransformerShape
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.options import QuestionOptions
 from tests.nn.test_transformer import published
 

@@ -7,7 +7,7 @@ import torch
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training import look
 from attar.training.batches import QuestionSet
 from attar.training.data import Passage, PassageQuestion

@@ -8,7 +8,7 @@ from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions, TransformerShape
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from attar.training.batches import Batch, QuestionBatches, QuestionsAlone, QuestionSet, token_spans
 from attar.training.data import Passage, PassageQuestion
 from attar.training.student import imitation_loss, student_loss, student_set

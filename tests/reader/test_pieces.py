@@ -1,14 +1,14 @@
-"""Word pieces with their places; sentences as places of the text."""
+"""Word pieces with their places."""
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attar.errors import FormatError
-from attar.text.kinds import coarse_kind
-from attar.text.pieces import PieceTokenizer
+from attar.reader.windows import PieceTokenizer
 from benchmarks.tiny_reader import tiny_tokenizer
 
 PIECES = PieceTokenizer(tiny_tokenizer())
@@ -17,11 +17,10 @@ PIECES = PieceTokenizer(tiny_tokenizer())
 class TestPieces:
     def test_pieces_have_the_places_of_their_characters(self):
         text = "Ann  ab. Ünë"
-        (read,) = PIECES.read([text])
-        found = [text[start:end] for start, end in zip(read.starts, read.ends, strict=True)]
+        ((ids, places),) = PIECES.read_sentences([text])
+        found = [text[start:end] for start, end in places.tolist()]
         assert found == ["Ann", "a", "b", ".", "Ü", "n", "ë"]
-        assert read.sentences.tolist() == [0, 0, 0, 0, 1, 1, 1]
-        assert PIECES.continuing[read.ids].tolist() == [False, False, True, False, False, True, True]
+        assert PIECES.continuing[ids].tolist() == [False, False, True, False, False, True, True]
 
     @given(st.text())
     def test_any_text_has_places_inside_it(self, text):
@@ -51,7 +50,7 @@ def test_what_a_file_says_of_special_tokens_is_not_used():
     saved["post_processor"] = {"type": "TemplateProcessing", "single": template, "pair": template}
     saved["post_processor"]["special_tokens"] = {}
     (ids,) = PieceTokenizer(json.dumps(saved).encode()).read_questions(["ann"])
-    assert ids.tolist() == [2, PIECES.read(["ann"])[0].ids[0], 3]
+    assert ids.tolist() == [2, PIECES.read_questions(["ann"])[0][1], 3]
 
 
 class TestLongSentences:
@@ -62,24 +61,9 @@ class TestLongSentences:
         if part == "a":  # a word that is longer than any part has no pieces
             assert set(ids.tolist()) == {1}
         else:
-            (whole,) = PIECES.read([sentence])
-            assert ids.tolist() == whole.ids.tolist()
-            assert places[:, 0].tolist() == whole.starts.tolist()
-            assert places[:, 1].tolist() == whole.ends.tolist()
-        assert short.tolist() == PIECES.read(["ann"])[0].ids.tolist()
-
-
-@pytest.mark.parametrize(
-    ("phrase", "kind"),
-    [
-        ("the Bank of England", "name"),
-        ("half past ten o'clock", "number"),
-        ("nineteen hours", "number"),
-        ("the canteen", "phrase"),
-        ("may", "phrase"),
-        ("", "phrase"),
-        ("🙂", "phrase"),
-    ],
-)
-def test_the_kind_of_a_phrase_that_calibrations_were_fitted_with(phrase, kind):
-    assert coarse_kind(phrase) == kind
+            assert ids.tolist() == PIECES.read_questions([sentence])[0][1:-1].tolist()
+            (again, same), step = PIECES.read_sentences([part])[0], len(part)
+            assert ids.tolist() == again.tolist() * (len(sentence) // step)
+            whole = [at * step + same for at in range(len(sentence) // step)]
+            assert places.tolist() == np.concatenate(whole).tolist()
+        assert short.tolist() == PIECES.read_questions(["ann"])[0][1:-1].tolist()

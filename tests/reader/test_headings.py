@@ -1,6 +1,6 @@
 """What stands above a sentence."""
 
-from attar.text.headings import headings_above
+from attar.reader.second_look import headings_above
 
 
 def above(text: str, sentence: str, name: str = "") -> list[str]:
