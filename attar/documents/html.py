@@ -1,7 +1,6 @@
 """HTML: the main text of a page, without scripts and menus; headings and tables kept. EPUB: the pages of a book."""
 
 import io
-import logging
 import re
 import zipfile
 from collections.abc import Iterator
@@ -48,8 +47,6 @@ _HIDDEN = frozenset(("script", "style", "template", "noscript"))
 _MAX_COLUMNS, _LONGEST_CELL = 40, 400
 # A block of which most is links is a menu, if it has at least this many.
 _LINKED, _LINKS = 0.75, 4
-# A paragraph of at least this many words is prose; trafilatura must keep this share of it and of headings.
-_PROSE_WORDS, _PROSE_KEPT = 8, 0.98
 # Bytes of a page of a book.
 _MAX_PAGE = 2**26
 
@@ -73,22 +70,13 @@ def decode_html(data: bytes, where: str) -> str:
 
 
 def extract_page(markup: str) -> Extracted:
-    """The main text of a page: all of a plain document; of a web page, what trafilatura takes for its text."""
+    """The text of a page without its menus and footers."""
     root = parse_html(markup)
     if root is None:
         return Extracted("")
     title, date = clean(root.findtext(".//title") or root.findtext(".//h1") or ""), _date(root)
-    is_web_page = _remove_around(root)
-    whole = _extracted(root, title, date)
-    main = _main_text(root) if is_web_page else None
-    if main is not None:
-        shorter = _extracted(main, title, date)
-        kept = set(shorter.text.split())
-        prose = [words for part in whole.text.split("\n\n") if len(words := part.split()) >= _PROSE_WORDS]
-        needed = [word for words in (*prose, *(label.split() for _, label in whole.parts)) for word in words]
-        if shorter.text and sum(word in kept for word in needed) >= _PROSE_KEPT * len(needed):
-            return shorter
-    return whole
+    _remove_around(root)
+    return _extracted(root, title, date)
 
 
 def _extracted(root: Any, title: str, date: str) -> Extracted:
@@ -177,16 +165,14 @@ def _flat(markup: str) -> str:
     return "".join(pieces)
 
 
-def _remove_around(root: Any) -> bool:
-    """Remove menus, footers and the like; returns whether it is a web page, which has some."""
-    is_web_page = False
+def _remove_around(root: Any) -> None:
+    """Remove menus, footers and the like."""
     whole = _length(root)
     for element in [*root.iter("*")]:
         parent = element.getparent()
         if parent is None or element.tag in ("html", "body"):
             continue
         around = element.tag in _AROUND or (_is_around(element) and 2 * _length(element) < whole)
-        is_web_page = is_web_page or around or element.tag in ("script", "main", "article")
         if around or element.tag in ("script", "style"):
             previous, tail = element.getprevious(), element.tail
             parent.remove(element)
@@ -194,7 +180,6 @@ def _remove_around(root: Any) -> bool:
                 previous.tail = (previous.tail or "") + tail
             elif tail:
                 parent.text = (parent.text or "") + tail
-    return is_web_page
 
 
 def _is_around(element: Any) -> bool:
@@ -226,25 +211,6 @@ def _is_menu(element: Any) -> bool:
     linked = sum(len("".join(words)) for words in texts)
     # A list of sources has long links.
     return linked >= _LINKED * whole and sum(map(len, texts)) < 5 * len(texts)
-
-
-def _main_text(root: Any) -> Any:
-    import trafilatura
-    from lxml import etree
-
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    logging.getLogger("htmldate").setLevel(logging.CRITICAL)
-    try:
-        main = trafilatura.extract(
-            etree.tostring(root, encoding="unicode", method="html"),
-            output_format="html",
-            include_tables=True,
-            include_comments=False,
-            favor_recall=True,
-        )
-    except Exception:  # of a page that it cannot handle, all text is taken
-        return None
-    return None if not main else parse_html(main)
 
 
 def _date(root: Any) -> str:
