@@ -1,15 +1,19 @@
-"""HTML: the main text of a page, without scripts and menus; headings and tables kept. EPUB: the pages of a book."""
+"""HTML: a page without scripts and menus; headings and tables kept. Markdown and the pages of EPUB books, as HTML."""
 
+import html
 import io
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parse_xml, parsing
 from attar.documents.plain import decode_text
 from attar.errors import FormatError
+
+if TYPE_CHECKING:
+    from markdown_it.rules_block import StateBlock
 
 _CHARSET = re.compile(rb"""<(?:meta[^>]+charset\s*=|\?xml[^>]+encoding\s*=)\s*["']?\s*([\w.:-]+)""", re.I)
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -47,6 +51,13 @@ _HIDDEN = frozenset(("script", "style", "template", "noscript"))
 _MAX_COLUMNS, _LONGEST_CELL = 40, 400
 # A block of which most is links is a menu, if it has at least this many.
 _LINKED, _LINKS = 0.75, 4
+# What some programs write before a Markdown text: lines of "key: value" between two lines of dashes.
+_FRONT = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.S)
+_FRONT_LINE = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+)$", re.M | re.I)
+# A comment ends before the next one begins: to look for the end of each from its beginning would be quadratic.
+_MARKUP = re.compile(r"<!--(?:(?!<!--|-->).)*-->|</?[A-Za-z][^<>]*>", re.S)
+# Lists and quotes of Markdown may be nested this deep: Python's stack is not deeper.
+_DEEPEST = 100
 # Bytes of a page of a book.
 _MAX_PAGE = 2**26
 
@@ -56,6 +67,46 @@ def read_html(blob: Blob) -> Iterator[Extracted]:
     markup = decode_html(blob.data(), blob.where)
     with parsing(blob.where, "an HTML page"):
         yield extract_page(markup)
+
+
+def read_markdown(blob: Blob) -> Iterator[Extracted]:
+    """A Markdown file, as the HTML that it stands for; the front matter gives title and date."""
+    text = decode_text(blob.data(), blob.where).replace("\r\n", "\n")
+    front = _FRONT.match(text)
+    facts = (
+        {key.lower(): value.strip("\"' ") for key, value in _FRONT_LINE.findall(front[1])} if front else {}
+    )
+    with parsing(blob.where, "Markdown"):
+        root = parse_html(_rendered(text[front.end() :] if front else text))
+        title = "" if root is None else root.xpath("string((//h1|//h2|//h3|//h4|//h5|//h6)[1])")
+        yield _extracted(root, facts.get("title", title), facts.get("date", ""))
+
+
+def _rendered(markdown: str) -> str:
+    """Markdown as HTML, where line ends stay, and HTML in it is without its tags."""
+    from markdown_it import MarkdownIt
+
+    def refuse_depth(state: "StateBlock", first_line: int, last_line: int, silent: bool) -> bool:
+        # The parser would drop what is too deep without a word.
+        if state.level >= _DEEPEST - 2:
+            raise ValueError(f"nested more than {_DEEPEST} deep")
+        return False
+
+    def as_text(text: str) -> str:
+        return html.escape(text).replace("\n", "<br>")
+
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST, "breaks": True}).enable("table")
+    parser.block.ruler.before("table", "depth", refuse_depth)
+    rules = parser.renderer.rules
+    rules["fence"] = rules["code_block"] = lambda tokens, at, *_: f"<p>{as_text(tokens[at].content)}</p>"
+    rules["html_block"] = lambda tokens, at, *_: f"<p>{as_text(_without_tags(tokens[at].content))}</p>"
+    rules["html_inline"] = lambda tokens, at, *_: as_text(_MARKUP.sub("", tokens[at].content))
+    rules["image"] = lambda tokens, at, *_: as_text(tokens[at].content)
+    return str(parser.render(markdown))
+
+
+def _without_tags(markup: str) -> str:
+    return html.unescape(_MARKUP.sub(" ", markup))
 
 
 def decode_html(data: bytes, where: str) -> str:
@@ -81,14 +132,14 @@ def extract_page(markup: str) -> Extracted:
 
 def _extracted(root: Any, title: str, date: str) -> Extracted:
     builder = TextBuilder()
-    add_html(builder, root)
+    if root is not None:
+        add_html(builder, root)
     return builder.build(title, date)
 
 
 def text_of_html(markup: str) -> str:
     """The text of a piece of HTML, without choosing parts of it."""
-    root = parse_html(markup)
-    return "" if root is None else _extracted(root, "", "").text
+    return _extracted(parse_html(markup), "", "").text
 
 
 def add_html(builder: TextBuilder, root: Any) -> None:

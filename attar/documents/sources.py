@@ -12,9 +12,8 @@ from typing import IO, NamedTuple
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
 from attar.documents.cards import read_calendar, read_contacts
 from attar.documents.extracted import Blob, Extracted, OnBad, Part, report
-from attar.documents.html import read_epub, read_html
+from attar.documents.html import read_epub, read_html, read_markdown
 from attar.documents.mail import read_eml, read_mbox, read_msg
-from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, read_xlsx
 from attar.documents.opendocument import read_opendocument
 from attar.documents.pdf import read_pdf, read_picture
