@@ -4,8 +4,9 @@ Titles, dates, and the places of pages, headings and rows are kept. Plain text a
 others are in the extra `documents` and are imported when a file needs them.
 """
 
+from attar.documents.extracted import SourceDocument
 from attar.documents.plain import decode_text
-from attar.documents.sources import SourceDocument, find_files, read_bytes
+from attar.documents.sources import find_files, read_bytes
 from attar.documents.workers import FileLimits, FileReader, read_sources
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parse_xml, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parse_xml, parsing
 from attar.documents.plain import decode_text
 from attar.errors import FormatError
 
@@ -62,14 +62,14 @@ _DEEPEST = 100
 _MAX_PAGE = 2**26
 
 
-def read_html(blob: Blob) -> Iterator[Extracted]:
+def read_html(blob: Blob) -> Iterator[SourceDocument]:
     """The main text of an HTML page, its title and its date."""
     markup = decode_html(blob.data(), blob.where)
     with parsing(blob.where, "an HTML page"):
         yield extract_page(markup)
 
 
-def read_markdown(blob: Blob) -> Iterator[Extracted]:
+def read_markdown(blob: Blob) -> Iterator[SourceDocument]:
     """A Markdown file, as the HTML that it stands for; the front matter gives title and date."""
     text = decode_text(blob.data(), blob.where).replace("\r\n", "\n")
     front = _FRONT.match(text)
@@ -85,6 +85,7 @@ def read_markdown(blob: Blob) -> Iterator[Extracted]:
 def _rendered(markdown: str) -> str:
     """Markdown as HTML, where line ends stay, and HTML in it is without its tags."""
     from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
 
     def refuse_depth(state: "StateBlock", first_line: int, last_line: int, silent: bool) -> bool:
         # The parser would drop what is too deep without a word.
@@ -97,12 +98,13 @@ def _rendered(markdown: str) -> str:
 
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST, "breaks": True}).enable("table")
     parser.block.ruler.before("table", "depth", refuse_depth)
-    rules = parser.renderer.rules
+    renderer = RendererHTML(parser)
+    rules = renderer.rules
     rules["fence"] = rules["code_block"] = lambda tokens, at, *_: f"<p>{as_text(tokens[at].content)}</p>"
     rules["html_block"] = lambda tokens, at, *_: f"<p>{as_text(_without_tags(tokens[at].content))}</p>"
     rules["html_inline"] = lambda tokens, at, *_: as_text(_MARKUP.sub("", tokens[at].content))
     rules["image"] = lambda tokens, at, *_: as_text(tokens[at].content)
-    return str(parser.render(markdown))
+    return renderer.render(parser.parse(markdown), parser.options, {})
 
 
 def _without_tags(markup: str) -> str:
@@ -120,17 +122,17 @@ def decode_html(data: bytes, where: str) -> str:
     return decode_text(data, where)
 
 
-def extract_page(markup: str) -> Extracted:
+def extract_page(markup: str) -> SourceDocument:
     """The text of a page without its menus and footers."""
     root = parse_html(markup)
     if root is None:
-        return Extracted("")
+        return SourceDocument("")
     title, date = clean(root.findtext(".//title") or root.findtext(".//h1") or ""), _date(root)
     _remove_around(root)
     return _extracted(root, title, date)
 
 
-def _extracted(root: Any, title: str, date: str) -> Extracted:
+def _extracted(root: Any, title: str, date: str) -> SourceDocument:
     builder = TextBuilder()
     if root is not None:
         add_html(builder, root)
@@ -307,7 +309,7 @@ def _has_header(table: Any) -> bool | None:
     return True if names and all(names) else None
 
 
-def read_epub(blob: Blob) -> Iterator[Extracted]:
+def read_epub(blob: Blob) -> Iterator[SourceDocument]:
     """A book: its pages in the order of its spine, with its title and date."""
     with parsing(blob.where, "an EPUB book"):
         archive = zipfile.ZipFile(io.BytesIO(blob.data()))

@@ -15,7 +15,8 @@ from typing import IO, Any
 
 import msgspec
 
-from attar.documents.sources import SourceDocument, SourceFile, read_stream
+from attar.documents.extracted import SourceDocument
+from attar.documents.sources import SourceFile, read_stream
 from attar.errors import AttarError, FormatError, MissingError
 
 # The length of a message, before it.

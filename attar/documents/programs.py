@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attar.documents.extracted import Extracted
+from attar.documents.extracted import SourceDocument
 from attar.documents.pdf import join_pages
 from attar.errors import FormatError, MissingError
 from attar.progress import check_stopped
@@ -50,7 +50,7 @@ def has_office() -> bool:
     return shutil.which(_OFFICE) is not None
 
 
-def recognise(where: str, pictures: Sequence[bytes], title: str, limits: "FileLimits") -> Extracted:
+def recognise(where: str, pictures: Sequence[bytes], title: str, limits: "FileLimits") -> SourceDocument:
     """The text in pictures of pages, in order."""
     if not has_ocr():
         count = f"{len(pictures)} page{'s' * (len(pictures) != 1)}"

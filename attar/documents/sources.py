@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
 from attar.documents.cards import read_calendar, read_contacts
-from attar.documents.extracted import Blob, Extracted, OnBad, Part, report
+from attar.documents.extracted import Blob, OnBad, SourceDocument, report
 from attar.documents.html import read_epub, read_html, read_markdown
 from attar.documents.mail import read_eml, read_mbox, read_msg
 from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, read_xlsx
@@ -23,7 +23,7 @@ from attar.errors import AttarError, FormatError, quoted
 from attar.files import MAX_DECOMPRESSED, replace_surrogates
 
 # Which function reads a file, by its suffix.
-_READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
+_READERS: dict[str, Callable[[Blob], Iterator[SourceDocument]]] = {
     ".txt": read_text,
     ".text": read_text,
     ".log": read_text,
@@ -67,23 +67,6 @@ _DROPPED_SUFFIXES = (".tar.xz", ".jsonl.xz", ".txt.xz", ".jsonl", ".txt")
 # What programs leave in folders: nobody wants to hear of these.
 _LEFT_BEHIND = re.compile(r"~\$.*|\.~lock\..*|(?:eh)?thumbs\.db|desktop\.ini|\.DS_Store|\._.*|Icon\r", re.I)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-
-
-class SourceDocument(NamedTuple):
-    """A text, its name, the name of the file or folder that it came from, and its title, date and parts.
-
-    `incomplete` says what of the file is missing in the text, if anything. `pictures` are pages whose text has to be
-    recognised: `FileReader` does.
-    """
-
-    source: str
-    name: str
-    text: str
-    title: str = ""
-    date: str = ""
-    parts: tuple[Part, ...] = ()
-    incomplete: str = ""
-    pictures: tuple[bytes, ...] = ()
 
 
 class SourceFile(NamedTuple):
@@ -167,21 +150,14 @@ def read_stream(
 ) -> Iterator[SourceDocument]:
     """Yield the documents of an open file."""
     blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
-    for extracted in _read_blob(blob, file.path.name):
-        name = replace_surrogates(file.name if extracted.name is None else extracted.name)
-        if not extracted.text.strip() and not extracted.pictures:
-            where = blob.where if extracted.name is None else f"{blob.where}: document {quoted(name)}"
+    for document in _read_blob(blob, file.path.name):
+        name = replace_surrogates(document.name or file.name)
+        if not document.text.strip() and not document.pictures:
+            where = f"{blob.where}: document {quoted(name)}" if document.name else blob.where
             report(FormatError(f"{where} has no text", "leave it out"), on_bad)
             continue
-        yield SourceDocument(
-            source=replace_surrogates(file.source),
-            name=name,
-            text=replace_surrogates(extracted.text),
-            title=extracted.title,
-            date=extracted.date,
-            parts=extracted.parts,
-            incomplete=extracted.incomplete,
-            pictures=extracted.pictures,
+        yield document._replace(
+            source=replace_surrogates(file.source), name=name, text=replace_surrogates(document.text)
         )
 
 
@@ -302,7 +278,7 @@ def document_name(path: str) -> str:
     return path
 
 
-def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
+def _read_blob(blob: Blob, file_name: str) -> Iterator[SourceDocument]:
     """Yield the documents of a file; one of an unknown kind is plain text."""
     suffix, inner = _suffixes(file_name)
     if save_as := _other_kind(file_name):
@@ -319,7 +295,7 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
         yield from _READERS.get(suffix, read_text)(blob)
 
 
-def _read_member(blob: Blob) -> Iterator[Extracted]:
+def _read_member(blob: Blob) -> Iterator[SourceDocument]:
     """The documents of a member of an archive, named by its path; members of other kinds are left out."""
     name = blob.name.rpartition("/")[2]
     is_picture = PurePosixPath(name).suffix.lower() in PICTURES

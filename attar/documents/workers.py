@@ -15,10 +15,10 @@ from typing import IO
 
 import msgspec
 
-from attar.documents.extracted import OnBad, report
+from attar.documents.extracted import OnBad, SourceDocument, report
 from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
 from attar.documents.programs import CONVERTED, convert, has_office, recognise
-from attar.documents.sources import SourceDocument, SourceFile, document_name, find_files
+from attar.documents.sources import SourceFile, document_name, find_files
 from attar.errors import AttarError, FormatError, MissingError, OptionError, quoted
 from attar.files import replace_surrogates
 from attar.options import option

@@ -19,9 +19,9 @@ from attar.store.records import Fault, Origin, Parts, Record, check_name, digest
 from attar.store.store import Store
 
 if TYPE_CHECKING:
-    from attar.documents.extracted import OnBad
+    from attar.documents.extracted import OnBad, SourceDocument
     from attar.documents.following import ReadFile
-    from attar.documents.sources import FoundFiles, SourceDocument, SourceFile
+    from attar.documents.sources import FoundFiles, SourceFile
     from attar.documents.workers import FileLimits, FileReader
     from attar.library.library import Library
     from attar.reader.reader import Reader

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attar.documents.sources import SourceDocument
+from attar.documents.extracted import SourceDocument
 from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import AtomicFiles, refuse_existing

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from attar.documents.sources import SourceDocument
+from attar.documents.extracted import SourceDocument
 from attar.documents.workers import FileLimits, FileReader
 from benchmarks.document_files import (
     docx_of,

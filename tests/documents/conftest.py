@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from attar.documents.sources import SourceDocument, read_bytes
+from attar.documents.extracted import SourceDocument
+from attar.documents.sources import read_bytes
 
 TEXT = """To all members of the Harbour Street choir
 

@@ -15,7 +15,7 @@ from attar.errors import FormatError
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
-    return [tuple(document[:3]) for document in read_sources(paths)]
+    return [(document.source, document.name, document.text) for document in read_sources(paths)]
 
 
 def test_json_lines_are_named_by_id_title_or_line_number(tmp_path: Path) -> None:

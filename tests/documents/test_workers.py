@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import SourceDocument, find_files, read_bytes
+from attar.documents.extracted import SourceDocument
+from attar.documents.sources import find_files, read_bytes
 from attar.documents.workers import FileLimits, FileReader, read_sources
 from attar.errors import AttarError, FormatError
 from attar.progress import StoppedError, stopped_by
