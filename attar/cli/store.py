@@ -150,7 +150,9 @@ def import_documents(
     store: options.StorePath,
     file: ParquetFile,
     replace: options.Replace = False,
-    max_decompressed_mb: options.MaxDecompressed = 1024,
+    max_decompressed_mb: Annotated[
+        int, typer.Option(min=1, help="Maximum size of decompressed data in memory, in MB; more is refused.")
+    ] = 1024,
     as_json: options.AsJson = False,
 ) -> None:
     """Add the documents of an exported file.

@@ -29,10 +29,10 @@ from attar.cluster.sources import (
     from_table,
     to_table,
 )
-from attar.documents.workers import FileLimits
 from attar.errors import AttarError, OptionError
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
+from attar.options import FileLimits
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import ReaderFolder, find_reader
 from attar.reader.parts import READER_FILES

@@ -15,9 +15,10 @@ from attar.documents.sources import (
     find_files,
     is_known,
 )
-from attar.documents.workers import FileLimits, FileReader
+from attar.documents.workers import FileReader
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft, read_files
+from attar.options import FileLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa

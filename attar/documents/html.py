@@ -99,7 +99,7 @@ def _rendered(markdown: str) -> str:
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST, "breaks": True}).enable("table")
     parser.block.ruler.before("table", "depth", refuse_depth)
     renderer = RendererHTML(parser)
-    rules = renderer.rules
+    rules: dict[str, Any] = renderer.rules
     rules["fence"] = rules["code_block"] = lambda tokens, at, *_: f"<p>{as_text(tokens[at].content)}</p>"
     rules["html_block"] = lambda tokens, at, *_: f"<p>{as_text(_without_tags(tokens[at].content))}</p>"
     rules["html_inline"] = lambda tokens, at, *_: as_text(_MARKUP.sub("", tokens[at].content))

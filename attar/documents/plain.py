@@ -34,16 +34,6 @@ _SAMPLE = 8192
 _WESTERN = 0.3
 # Every value of a JSON file repeats the keys around it.
 _LONGEST_PATH = 200
-# What JSON calls the values that Python reads.
-_KINDS: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
 # Of decoded binary data, many characters are control characters.
 _CONTROL = 0.02
 
@@ -120,7 +110,7 @@ def read_json_lines(blob: Blob) -> Iterator[SourceDocument]:
             rows.append(row)
             size += len(line)
         else:
-            raise FormatError.expected(where, 'an object with "text", a string', _other_than_document(row))
+            raise FormatError(f'{where} is not an object with "text", a string')
     if rows:
         builder = TextBuilder()
         _add_value(builder, rows)
@@ -174,17 +164,6 @@ def _parsed(text: str, where: str, expected: str) -> Any:
 
 def _is_document(row: object) -> bool:
     return isinstance(row, dict) and isinstance(row.get("text"), str)
-
-
-def _other_than_document(row: object) -> str:
-    """What came in place of a document, in the words of JSON.
-
-    >>> _other_than_document([1]), _other_than_document({"a": 1}), _other_than_document({"text": 5})
-    ('a list', 'an object without it', '"text" that is a number')
-    """
-    if not isinstance(row, dict):
-        return _KINDS[type(row)]
-    return f'"text" that is {_KINDS[type(row["text"])]}' if "text" in row else "an object without it"
 
 
 def _document(row: dict[str, Any], blob: Blob, number: int) -> SourceDocument:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from attar.documents import programs
-from attar.documents.workers import FileLimits, FileReader
+from attar.documents.workers import FileReader
 from attar.errors import AttarError, FormatError, MissingError
+from attar.options import FileLimits
 from benchmarks.document_files import docx_of, pdf_of, xlsx_of
 from benchmarks.office_files import picture_of
 

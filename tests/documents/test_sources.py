@@ -47,7 +47,7 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
         (
             "a.jsonl",
             b'{"text": "1"}\n{"text": 2}\n',
-            r'a\.jsonl, line 2: expected an object with "text", a string, got "text" that is a number',
+            r'a\.jsonl, line 2 is not an object with "text", a string',
         ),
         (
             "a.jsonl",
