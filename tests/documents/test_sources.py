@@ -52,9 +52,9 @@ def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
         (
             "a.jsonl",
             b'{"text": "1"}\n{"body": "1"}\n',
-            'an object with "text", a string, got an object without it',
+            'is not an object with "text", a string',
         ),
-        ("a.jsonl", b"null\n", 'an object with "text", a string, got null'),
+        ("a.jsonl", b"null\n", 'is not an object with "text", a string'),
         ("a.jsonl", b'{"text": "1"}\nnot json\n', "line 2 is not a JSON object"),
         ("a.jsonl", b" \n\n", "is empty"),
         ("a.jsonl", b"[" * 200_000, "line 1 is not a JSON object"),
