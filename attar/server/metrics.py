@@ -6,7 +6,6 @@ Worker processes share their metrics in a folder, by prometheus_client's own mul
 import asyncio
 import itertools
 import logging
-import math
 import os
 import platform
 import re
@@ -131,31 +130,10 @@ class Metrics:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
         return registry
 
-    def questions(self) -> tuple[int, float | None]:
-        """How many questions were answered, and the median seconds of a request that asks some; None before any."""
+    def questions(self) -> int:
+        """How many questions were answered."""
         samples = [sample for family in self._of_all_processes().collect() for sample in family.samples]
-        count = sum(sample.value for sample in samples if sample.name == "attar_questions_total")
-        buckets = {
-            float(sample.labels["le"]): sample.value
-            for sample in samples
-            if sample.name == "attar_request_seconds_bucket" and sample.labels["route"] == "ask"
-        }
-        return int(count), median(buckets)
-
-
-def median(buckets: Mapping[float, float]) -> float | None:
-    """The median of a histogram: the counts of values up to each bound.
-
-    >>> median({0.25: 0, 0.75: 4, float("inf"): 4}), median({float("inf"): 0})
-    (0.5, None)
-    """
-    half = max(buckets.values(), default=0) / 2
-    low, below = 0.0, 0.0
-    for high, count in sorted(buckets.items()) if half else ():
-        if count >= half:
-            return low if high == math.inf else low + (high - low) * (half - below) / (count - below)
-        low, below = high, count
-    return None
+        return int(sum(sample.value for sample in samples if sample.name == "attar_questions_total"))
 
 
 class Observe:

@@ -309,7 +309,6 @@ async def cancel_job(service: Service, request: Request) -> wire.Job:
 async def status(service: Service, request: Request) -> wire.Status:
     """Show the size of the library, and what the server is doing."""
     stats = await service.status.run(service.library.stats)
-    questions, seconds = service.metrics.questions()
     return wire.Status(
         version=attar.__version__,
         reader=stats.reader or "",
@@ -317,8 +316,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         documents=stats.documents,
         memory_bytes=stats.memory_bytes,
         file_bytes=stats.file_bytes,
-        questions=questions,
-        question_seconds=seconds,
+        questions=service.metrics.questions(),
         signatures=service.signing,
         look=await service.status.run(lambda: service.library.default_look),
     )
