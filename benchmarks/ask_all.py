@@ -17,7 +17,7 @@ from attar.library.library import Library
 from attar.progress import Progress, ignore_progress
 from attar.results import Answer
 from attar.training.data import read_passages
-from attar.training.metrics import exact, f1, holds
+from attar.training.evaluation import exact, f1, holds
 from benchmarks.command import Json, ReaderFolder, run_command
 
 

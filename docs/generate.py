@@ -83,7 +83,7 @@ PAGES = {
         "([the paper](../paper.md)) call.",
         [
             "attar.training.train.train_questions",
-            "attar.training.options.QuestionOptions",
+            "attar.training.data.QuestionOptions",
             "attar.training.data.read_passages",
             "attar.training.evaluation.group_documents",
             "attar.training.evaluation.evaluate_reader",

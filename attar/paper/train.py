@@ -1,11 +1,8 @@
 """Training: Adam on the questions of an epoch, then validation; it resumes, and keeps the best weights."""
 
-import fcntl
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +13,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torch.utils.data import DataLoader
 
-from attar.errors import AttarError, FormatError, OptionError, writing_to
-from attar.files import atomic_file, lock_file, refuse_existing
+from attar.errors import FormatError, OptionError, writing_to
+from attar.files import atomic_file, lock_run, refuse_existing
 from attar.paper.batches import Batch, ClozeBatches, load_in_background
 from attar.paper.network import NETWORK_FILES, Network, save_network
 from attar.paper.options import TrainingOptions
@@ -31,11 +28,7 @@ RUN = "run"
 HISTORY = "history.json"
 LAST = "last.ckpt"
 BEST = "best.ckpt"
-_OTHER_OUT = "choose another --out"
 _NEW_RUN = "start a new run without --resume"
-# Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
-# whether it is alive.
-_LOCK_TIMEOUT = 6.0
 # One process prepares 10,000 documents per second, less than an H200 takes with a GRU of hidden size 100.
 _GPU_WORKERS = 2
 # Validation keeps no gradients, so its batches are larger.
@@ -86,10 +79,10 @@ def train(
     resume = resume and last.is_file()
     if not (resume or replace):
         files = [*(folder / name for name in NETWORK_FILES), last]
-        refuse_existing(files, f"add --resume or --replace, or {_OTHER_OUT}")
+        refuse_existing(files, "add --resume or --replace, or choose another --out")
     cloze_set = ClozeSet.open(options.data, progress=progress)
     cloze_set.check_splits("training", "validation")
-    with locked(folder / RUN):
+    with lock_run(folder / RUN):
         data = TrainingData.of(cloze_set)
         if torch.cuda.is_available():
             torch.set_num_threads(1)  # the CPU only launches kernels, and parallel runs share its cores
@@ -102,20 +95,6 @@ def train(
         about = {"training": options.described(), "history": run.history}
         save_network(folder, run.network, data.vocabulary, about)
     return run.history
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Make and lock a folder: a second run is refused. The lock of a killed run is released."""
-    with writing_to(folder, _OTHER_OUT):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if not lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT):
-            raise AttarError(f"another run uses {folder}", f"wait for it, stop it, or {_OTHER_OUT}")
-        yield
-    finally:
-        os.close(file)
 
 
 class _Checkpoint(msgspec.Struct):

@@ -27,7 +27,7 @@ from attar.training.batches import (
     QuestionSet,
     paired_batch,
 )
-from attar.training.metrics import exact, f1
+from attar.training.evaluation import exact, f1
 from attar.training.student import TEMPERATURE
 from attar.training.teacher import (
     STUDENT_FLOOR,

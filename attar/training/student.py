@@ -20,7 +20,7 @@ from attar.nn.phrases import (
 )
 from attar.options import LONGEST
 from attar.training.batches import Batch, QuestionSet, padded, text_batch
-from attar.training.metrics import exact, f1, holds
+from attar.training.evaluation import exact, f1, holds
 from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_labels, with_golds
 
 TEMPERATURE = 1.5

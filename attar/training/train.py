@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from attar.errors import FormatError
+from attar.files import lock_run
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
@@ -34,9 +35,8 @@ from attar.reader.reader import Reader
 from attar.text.pieces import PieceTokenizer
 from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
-from attar.training.data import Passage, hold_out, read_passages, without_overlap
+from attar.training.data import Passage, QuestionOptions, hold_out, read_passages, without_overlap
 from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
-from attar.training.options import QuestionOptions
 from attar.training.published import (
     Base,
     RelativeTransformer,
@@ -44,7 +44,7 @@ from attar.training.published import (
     load_base,
     load_mpnet,
 )
-from attar.training.run import QuestionRun, Row, Say, lock_folder, make_loader, silent
+from attar.training.run import QuestionRun, Row, Say, make_loader, silent
 from attar.training.student import (
     accuracy,
     imitation_loss,
@@ -97,7 +97,7 @@ def train_questions(
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.set_float32_matmul_precision("high")
     run = QuestionRun(options, progress, say)
-    with lock_folder(run.folder):
+    with lock_run(run.folder):
         run.begin(resume=resume, replace=replace)
         passages = [passage for path in options.data for passage in read_passages(path)]
         if options.exclude:

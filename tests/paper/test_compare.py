@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from attar.errors import AttarError, FormatError, OptionError
+from attar.files import lock_run
 from attar.paper import compare as module
-from attar.paper import train
 from attar.paper.compare import (
     Comparison,
     Report,
@@ -93,7 +93,7 @@ class TestMistakes:
         ):
             compare(comparison(stories_set, tmp_path, epochs=100_000), say=lines.append)
         assert any(line.startswith("keyed, seed 0: cannot write to ") for line in lines)
-        with train.locked(tmp_path / "runs" / "none-0" / "run"):
+        with lock_run(tmp_path / "runs" / "none-0" / "run"):
             pass  # the other run has ended
 
 
@@ -108,5 +108,5 @@ def test_a_comparison_that_is_killed_ends_its_runs(stories_set: Path, tmp_path: 
     started.kill()
     started.communicate(timeout=60)
     # A run locks its folder as long as it trains.
-    with train.locked(tmp_path / "runs" / "none-0" / "run"):
+    with lock_run(tmp_path / "runs" / "none-0" / "run"):
         pass

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
-from attar.paper import train as module
+from attar.files import lock_run
 from attar.paper.network import load_network
 from attar.paper.options import TrainingOptions
 from attar.paper.sets import ClozeSet
-from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, locked, train
+from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, train
 from attar.paper.words import VOCABULARY_FILE
 
 from .conftest import MakeOptions, MakeSet, story_words
@@ -137,8 +137,8 @@ class TestResuming:
         assert len(history(options(seed=1), replace=True)) == 2
 
     def test_a_folder_takes_one_run_at_a_time(self, options: MakeOptions, monkeypatch) -> None:
-        monkeypatch.setattr(module, "_LOCK_TIMEOUT", 0.0)
-        with locked(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
+        monkeypatch.setattr("attar.files._RUN_TIMEOUT", 0.0)
+        with lock_run(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
             train(options())
 
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from attar.options import TransformerShape
 from attar.text.pieces import PieceTokenizer
-from attar.training.options import QuestionOptions
+from attar.training.data import QuestionOptions
 from tests.nn.test_transformer import published
 
 PEOPLE = ("Ann", "Bob", "Clara", "Dora", "Emil", "Frida", "Gus", "Hanna")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.training.metrics import (
+from attar.training.evaluation import (
     Given,
     calibration_error,
     exact,

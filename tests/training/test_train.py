@@ -10,13 +10,14 @@ import safetensors.torch
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
+from attar.files import lock_run
 from attar.progress import Progress, ignore_progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training import run
-from attar.training.options import QuestionOptions
+from attar.training.data import QuestionOptions
 from attar.training.published import load_base
-from attar.training.run import Say, lock_folder, silent
+from attar.training.run import Say, silent
 from attar.training.train import train_questions
 
 from .conftest import SIZES, MakeOptions, made_up, write_lines
@@ -163,9 +164,9 @@ def test_other_data_cannot_be_resumed_with(reader: Path, options: MakeOptions, t
 
 
 def test_a_folder_in_use_is_refused(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attar.training.run._LOCK_TIMEOUT", 0.0)
+    monkeypatch.setattr("attar.files._RUN_TIMEOUT", 0.0)
     given = options()
-    with lock_folder(given.folder / "run"), pytest.raises(AttarError, match="in use by another run"):
+    with lock_run(given.folder / "run"), pytest.raises(AttarError, match="another run uses"):
         train_questions(given)
 
 
