@@ -89,9 +89,7 @@ class SecondOrderEncoder(nn.Module):
         super().__init__()
         self.unit = Unit(input_size, size)
 
-    def forward(
-        self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"], ends: Tensor | None = None
-    ) -> Float[Tensor, "B n k"]:
+    def forward(self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n k"]:
         mask = length_mask(lengths, x)
         states: Tensor = self.unit(x)
         return states if mask is None else states.masked_fill(~mask[:, :, None], 0)

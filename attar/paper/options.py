@@ -18,7 +18,6 @@ RECALL_MECHANISMS = (*PAPER_MECHANISMS, "keyed", "keyed-ridge", "delta", "gated-
 # Pairs that are read once, and pairs of a document that is read in parts.
 RARE_PAIRS = 8
 MERGED_PAIRS = 64
-ENCODERS = ("gru", "lookahead")
 _LARGEST_SIZE = 2**20
 _HIGHEST_SEED = 2**32 - 1  # NumPy's limit
 
@@ -46,7 +45,6 @@ class NetworkOptions:
     """What a network is made of, apart from its vocabulary. The defaults are the paper's."""
 
     mechanism: str = option("gated", f"{', '.join(PAPER_MECHANISMS)}, keyed or keyed-ridge.")
-    encoder: str = option("gru", "gru, or lookahead: also backward within each sentence.")
     hidden_size: int = option(100, "Hidden size k.", min=1, max=_LARGEST_SIZE)
     embedding_size: int = option(100, "Embedding size.", min=1, max=_LARGEST_SIZE)
     dropout: float = option(0.0, "Dropout probability.")
@@ -54,7 +52,6 @@ class NetworkOptions:
     def __post_init__(self) -> None:
         check_ranges(self)
         _check_choice("mechanism", self.mechanism, PAPER_MECHANISMS + COPY_MECHANISMS)
-        _check_choice("encoder", self.encoder, ENCODERS)
         if not 0 <= self.dropout < 1:
             raise OptionError.expected("dropout", "a share from 0 to below 1", repr(self.dropout))
 

@@ -28,7 +28,7 @@ def stories(stories_set: Path) -> EncodedSplit:
 def network(stories_set: Path) -> Network:
     torch.manual_seed(3)
     words = ClozeSet.open(stories_set).vocabulary()
-    options = NetworkOptions(mechanism="keyed", encoder="lookahead", hidden_size=8, embedding_size=8)
+    options = NetworkOptions(mechanism="keyed", hidden_size=8, embedding_size=8)
     return Network(options, len(words), words.entities)
 
 

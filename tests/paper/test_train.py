@@ -151,13 +151,13 @@ class TestSavedNetwork:
     @pytest.mark.parametrize(
         ("name", "old", "new"),
         [
-            ("config.json", b'"gru"', b'"lstm"'),
+            ("config.json", b'"gated"', b'"lstm"'),
             ("config.json", b'"hidden_size": 8', b'"hidden_size": 16'),
             ("config.json", b"{", b"["),
             ("vocabulary.json", b'"words":[', b'"words":["more",'),
             ("weights.safetensors", b"embedding", b"embodding"),
         ],
-        ids=["encoder", "size", "no object", "vocabulary", "weights"],
+        ids=["mechanism", "size", "no object", "vocabulary", "weights"],
     )
     def test_a_changed_file_is_refused_in_one_line(
         self, folder: Path, name: str, old: bytes, new: bytes
