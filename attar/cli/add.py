@@ -74,13 +74,11 @@ class AddReport:
         self.skipped: list[str] = []
 
     def add(self, change: "Change") -> None:
-        """Take a document that is on disk."""
         self.changes.append(change)
         if not self.as_json:
             _print_change(change)
 
     def refuse(self, fault: AttarError) -> None:
-        """Take the error of a file or document that is not added."""
         self.bad.append(note_line(fault))
 
     @contextmanager
@@ -179,7 +177,6 @@ def _add_here(
     limits: FileLimits,
     report: AddReport,
 ) -> None:
-    """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
     from attar.library.drafts import add_files, read_files
@@ -248,7 +245,6 @@ def _add_with_ray(
     limits: FileLimits,
     report: AddReport,
 ) -> None:
-    """Add documents by the processes of a cluster."""
     if chosen.sync or chosen.tag or chosen.name is not None or files == ["-"]:
         remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
         raise OptionError("--ray reads files, folders and URLs only", remedy)

@@ -79,7 +79,6 @@ def demo() -> None:
 
 
 def show_library(library: "Library") -> None:
-    """Add, ask, append, ask again, merge, remove."""
     print("Two texts become memories\n")
     rows = [("document", "tokens", "memory", "read and saved in")]
     library.reader.answer(library.reader.read("Ann met Bob."), "Who met Bob?")  # load before timing

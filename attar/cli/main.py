@@ -62,7 +62,6 @@ class RayCommand(TyperCommand):
     """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
         whole = [
             "--ray=local" if argument == "--ray" and not _ADDRESS.fullmatch(following) else argument
             for argument, following in pairwise([*args, ""])
@@ -139,7 +138,6 @@ def main() -> None:
 
 
 def _print_usage_error(mistake: Any) -> None:
-    """Print a mistake in the arguments as one line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
     line = mistake.format_message().strip().removesuffix(".")
     print_note(f"{line}; see {command} --help")

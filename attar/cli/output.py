@@ -64,14 +64,12 @@ def print_note(note: object) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value, result types included, as one line of JSON."""
     import msgspec
 
     print(json.dumps(msgspec.to_builtins(value)), flush=True)
 
 
 def print_result(value: Any, text: str, *, as_json: bool) -> None:
-    """Print a result as one line of JSON, or as text."""
     if as_json:
         print_json(value)
     else:
@@ -79,7 +77,6 @@ def print_result(value: Any, text: str, *, as_json: bool) -> None:
 
 
 def change_line(change: "Change") -> str:
-    """What was done to a document."""
     size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
     missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
     return f"{change.change} {shown(change.name)}: {size}{missing}"

@@ -28,8 +28,6 @@ def history_file() -> Path:
 
 
 class Prompt:
-    """Answers lines until one says to leave."""
-
     def __init__(self, asking: Asking) -> None:
         self._asking, self._library = asking, asking.library
         self._choose(asking.document)

@@ -93,7 +93,6 @@ class Workers:
         return min(self.actors or int(most), int(most))
 
     def resources(self) -> dict[str, Any]:
-        """What Ray gives each actor."""
         return {"num_cpus": 0 if self.gpus_each else self.threads, "num_gpus": self.gpus_each or None}
 
 
@@ -216,14 +215,12 @@ class _ReaderFiles:
 
     @classmethod
     def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
-        """The files of a library's reader, or of the given one."""
         given = None if path is None else ReaderFolder.open(path)
         folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
         return cls(files, library.projection)
 
     def load(self, workers: Workers) -> "Reader":
-        """The reader, in an actor."""
         import torch
 
         from attar.reader.reader import Reader

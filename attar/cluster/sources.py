@@ -55,7 +55,6 @@ class FoundSources(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
         return sum(map(_size, self.files))
 
 

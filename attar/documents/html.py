@@ -219,7 +219,6 @@ def _flat(markup: str) -> str:
 
 
 def _remove_around(root: Any) -> None:
-    """Remove menus, footers and the like."""
     whole = _length(root)
     for element in [*root.iter("*")]:
         parent = element.getparent()

@@ -121,7 +121,6 @@ def _add_slide(builder: TextBuilder, slide: Any) -> str:
 
 
 def _lines(shape: Any) -> str:
-    """The paragraphs of a shape."""
     breaks = {f"{_A}br": "\n", f"{_A}tab": " "}
     return "\n".join(
         "".join(

@@ -78,7 +78,6 @@ def read_picture(blob: Blob) -> Iterator[SourceDocument]:
 
 
 def _picture(page: "PageObject") -> bytes:
-    """The largest picture of a page."""
     return max((bytes(image.data) for image in page.images), key=len, default=b"")
 
 

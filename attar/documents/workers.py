@@ -60,8 +60,6 @@ class FileFault(msgspec.Struct, frozen=True, tag=True):
 
 
 class FileDocument(msgspec.Struct, frozen=True, tag=True):
-    """A document of the file."""
-
     document: SourceDocument
 
 

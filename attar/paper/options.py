@@ -56,7 +56,6 @@ class NetworkOptions:
             raise OptionError.expected("dropout", "a share from 0 to below 1", repr(self.dropout))
 
     def network(self) -> "NetworkOptions":
-        """The options of the network alone."""
         return NetworkOptions(**{field.name: getattr(self, field.name) for field in fields(NetworkOptions)})
 
 

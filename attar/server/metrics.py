@@ -108,12 +108,10 @@ class Metrics:
         self.queue = live("attar_queue_length", "Work of the questions that wait, in milliseconds.")
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
         self._requests.labels(route, str(status)).inc()
         self._latencies.labels(route).observe(seconds)
 
     def count_questions(self, count: int, *, to_all: bool) -> None:
-        """Count answered questions."""
         self._questions.labels("all" if to_all else "one").inc(count)
 
     def text(self, stats: "Stats | None" = None) -> bytes:
@@ -234,7 +232,6 @@ def _processes(folder: str | None) -> list[int]:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this user is there."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -248,5 +245,4 @@ def new_request_id() -> str:
 
 
 def _request_id(sent: bytes) -> str:
-    """The client's own id if it is safe to log, or a new one."""
     return sent.decode() if _SAFE_ID.fullmatch(sent) else new_request_id()

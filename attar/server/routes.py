@@ -23,11 +23,11 @@ from starlette.types import Receive, Scope, Send
 
 import attar
 from attar import wire
-from attar.errors import FormatError, OptionError, UnknownDocumentError
+from attar.errors import FormatError, OptionError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
-from attar.server.batching import AskJob, check_cost, check_length, work_of
+from attar.server.batching import MAX_QUESTION, AskJob, check_cost, check_length, work_of
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
 from attar.server.openapi import Route, Upload
@@ -124,7 +124,7 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     asks_all = _asks_all(body)
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
-        check_length("question", len(question), service.settings.max_question)
+        check_length("question", len(question), MAX_QUESTION)
     # A device answers a batch as fast as one question.
     on_device = service.library.has_bank and not body.within
     work = [1 if on_device else work_of(question, body.top, body.look, asks_all) for question in questions]
@@ -133,11 +133,8 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     if asks_all and not on_device:
         asked, missing = await service.ask_all(questions, body.top, body.look, body.within, work)
     else:
+        asked = await service.asks.ask(AskJob(names, questions, body.top, body.look, work, asks_all))
         missing = []
-        try:
-            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look, work, asks_all))
-        except UnknownDocumentError as error:
-            await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started
     service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.
@@ -184,7 +181,7 @@ def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
-    check_length("question", len(body.question), service.settings.max_question)
+    check_length("question", len(body.question), MAX_QUESTION)
     check_cost([body.question], body.top, [])
     groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
@@ -195,7 +192,7 @@ async def list_answers(service: Service, request: Request, body: wire.ListAnswer
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
-    check_length("query", len(body.query), service.settings.max_question)
+    check_length("query", len(body.query), MAX_QUESTION)
     search_all = partial(
         service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
     )

@@ -271,7 +271,6 @@ class SentenceChooser:
 
 
 def look_loss(network: SpanNetwork, batch: Batch) -> Loss:
-    """The mean loss per question."""
     inside = batch["inside"]
     scores, present = _by_length(network, batch)
     outside = ~inside[:, None]

@@ -85,7 +85,6 @@ class QuestionRun:
         self._write(file, json.dumps(begun, indent=1) + "\n")
 
     def _fingerprints(self) -> dict[str, str]:
-        """A hash of each file that the result depends on."""
         digests = {}
         for path in filter(None, (*self.options.data, self.options.exclude)):
             try:
@@ -237,7 +236,6 @@ class Stage:
             return self.loss(batch)
 
     def _update(self) -> None:
-        """Change the weights by their gradients, which are clipped."""
         weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         self.optimizer.step()
