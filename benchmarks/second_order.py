@@ -26,13 +26,12 @@ from attar.ops.checks import length_mask
 from attar.ops.reference import squash
 from attar.paper.build import tell_story
 from attar.paper.cloze import document_writer
-from attar.paper.evaluate import evaluate
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions, TrainingOptions
 from attar.paper.recall import estimate
 from attar.paper.sets import ClozeSet
 from attar.paper.timing import Contender, Effort, Timer
-from attar.paper.train import BEST, RUN, TrainingData, TrainingRun
+from attar.paper.train import BEST, RUN, TrainingData, TrainingRun, evaluate
 from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS

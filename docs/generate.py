@@ -89,7 +89,7 @@ PAGES = {
             "attar.training.evaluation.evaluate_reader",
             "attar.paper.build.build_set",
             "attar.paper.train.train",
-            "attar.paper.evaluate.evaluate",
+            "attar.paper.train.evaluate",
             "attar.paper.compare.compare",
         ],
     ),

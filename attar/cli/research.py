@@ -2,7 +2,7 @@
 
 import os
 import sys
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -20,8 +20,6 @@ Jobs = Annotated[
     int, typer.Option(min=0, help="Maximum number of parallel runs; 0: depends on the number of cores.")
 ]
 app = typer.Typer(help="Rerun the paper's experiment.")
-# What a reader to fine-tune has already.
-_FIXED = ("size", "word_size", "values", "density", "quick_layers")
 
 
 def _say(line: str) -> None:
@@ -49,10 +47,8 @@ def train_questions(
 
     if resume and replace:
         raise OptionError("--resume and --replace exclude each other")
-    for field in fields(QuestionOptions):
-        if given["init"] and field.name in _FIXED and given[field.name] != field.default:
-            flag = f"--{field.name.replace('_', '-')}"
-            raise OptionError(f"{flag} is fixed by the reader of --init", "leave it out")
+    if given["init"] and given["values"]:
+        raise OptionError("--values is fixed by the reader of --init", "leave it out")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
     began = monotonic()
 
@@ -181,9 +177,9 @@ def evaluate(
 
     attar paper evaluate network --data novels
     """
-    from attar.paper.evaluate import evaluate
     from attar.paper.network import load_network
     from attar.paper.sets import ClozeSet
+    from attar.paper.train import evaluate
 
     saved = load_network(network)
     with progress_bar() as progress:
@@ -203,7 +199,7 @@ def evaluate(
             for name, score in scores.items()
         ),
     ]
-    print_result({"split": split} | result.to_json(), "\n".join(lines), as_json=as_json)
+    print_result({"split": split} | asdict(result), "\n".join(lines), as_json=as_json)
 
 
 @app.command()

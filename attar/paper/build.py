@@ -83,7 +83,6 @@ def build_set(
         }
         files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
         files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    _warn_of_empty_splits(options, tallies)
     return about
 
 
@@ -203,16 +202,6 @@ def _summary(tally: Counter[str]) -> dict[str, Any]:
         "tokens_per_document": round(tally["tokens"] / documents, 1),
         "names_per_document": round(tally["names"] / documents, 2),
     }
-
-
-def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[str]]) -> None:
-    for split, rule in (("validation", options.validation), ("test", options.test)):
-        if _share(rule) != 0 and not (split in tallies and tallies[split]["documents"]):
-            texts = sum(tally["sources"] for tally in tallies.values())
-            noun = "text" if texts == 1 else "texts"
-            logging.getLogger("attar").warning(
-                "attar: nothing for %s in %d %s; give more texts", split, texts, noun
-            )
 
 
 def split_documents(names: Sequence[str], validation: str, test: str, seed: int) -> list[str]:

@@ -20,12 +20,11 @@ import torch
 
 from attar.errors import AttarError, FormatError, MissingError, OptionError, install_command, writing_to
 from attar.files import atomic_file
-from attar.paper.evaluate import Evaluation, Score, evaluate
 from attar.paper.network import load_network
 from attar.paper.options import SPLITS, TrainingOptions
 from attar.paper.sets import ClozeSet
 from attar.paper.timing import aligned_table
-from attar.paper.train import Row, train
+from attar.paper.train import Evaluation, Row, Score, evaluate, train
 from attar.progress import Progress, ignore_progress
 
 MECHANISMS = ("none", "linear", "gated", "softmax")

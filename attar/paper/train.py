@@ -1,4 +1,4 @@
-"""Training: Adam on the questions of an epoch, then validation; it resumes, and keeps the best weights."""
+"""Training: Adam on the questions of an epoch, then validation; it resumes, and keeps the best weights. Accuracy."""
 
 import json
 import time
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torch.utils.data import DataLoader
 
-from attar.errors import FormatError, OptionError, writing_to
+from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_file, lock_run, refuse_existing
 from attar.paper.batches import Batch, ClozeBatches, load_in_background
 from attar.paper.network import NETWORK_FILES, Network, save_network
@@ -38,6 +39,11 @@ _EPOCHS_PER_SEED = 1_000_003
 # The learning rate rises from a twentieth of its peak, in one step of fifty.
 _FIRST_LR = 0.05
 _WARMUP = 0.02
+
+_RESAMPLES = 1000
+# The answer without any candidate: always wrong.
+NO_GUESS = -1
+BASELINES = ("most frequent name", "most frequent name not in the question")
 
 Row = dict[str, float]
 
@@ -95,17 +101,6 @@ def train(
         about = {"training": options.described(), "history": run.history}
         save_network(folder, run.network, data.vocabulary, about)
     return run.history
-
-
-class _Checkpoint(msgspec.Struct):
-    """All that a run continues with; torch checks the tensors in the last three when it loads them."""
-
-    history: list[Row]
-    options: dict[str, Any]
-    data: dict[str, str]
-    network: dict[str, Any]
-    optimizer: dict[str, Any]
-    schedule: dict[str, Any]
 
 
 class TrainingRun:
@@ -203,11 +198,22 @@ class TrainingRun:
 
     def load(self, file: Path) -> None:
         """Continue from a checkpoint; one of other options or data is refused."""
+        checkpoint = _load(file)
         try:
-            checkpoint = msgspec.convert(_load(file), _Checkpoint)
-        except msgspec.ValidationError as fault:
-            raise FormatError(f"{file} is not the last checkpoint of a run ({fault})", _NEW_RUN) from fault
-        changed = self.options.changes(checkpoint.options)
+            self._check_same(checkpoint["options"], checkpoint["data"])
+            self.network.load_state_dict(checkpoint["network"])
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
+            self.schedule.load_state_dict(checkpoint["schedule"])
+            self.history = checkpoint["history"]
+        except AttarError:
+            raise
+        except (RuntimeError, ValueError, KeyError, TypeError) as fault:
+            raise FormatError(
+                f"{file} is not the last checkpoint of this run, or is damaged", _NEW_RUN
+            ) from fault
+
+    def _check_same(self, options: dict[str, Any], data: dict[str, str]) -> None:
+        changed = self.options.changes(options)
         if changed:
             raise OptionError.expected(
                 f"{self.options.folder}: options to resume with",
@@ -215,19 +221,10 @@ class TrainingRun:
                 ", ".join(repr(now) for _, now in changed.values()),
                 f"give the same, or {_NEW_RUN}",
             )
-        other = [
-            name for name, value in self.data.fingerprints().items() if checkpoint.data.get(name) != value
-        ]
+        other = [name for name, value in self.data.fingerprints().items() if data.get(name) != value]
         if other:
             message = f"the {' and '.join(other)} of {self.options.data} changed since the run began"
             raise FormatError(message, f"restore them, or {_NEW_RUN}")
-        try:
-            self.network.load_state_dict(checkpoint.network)
-            self.optimizer.load_state_dict(checkpoint.optimizer)
-            self.schedule.load_state_dict(checkpoint.schedule)
-        except (RuntimeError, ValueError, KeyError, TypeError) as fault:
-            raise FormatError(f"{file} is of another network or damaged", _NEW_RUN) from fault
-        self.history = checkpoint.history
 
 
 @dataclass(frozen=True)
@@ -266,3 +263,93 @@ def _load(file: Path) -> Any:
     except Exception as fault:  # whatever zip, pickle and torch raise for a damaged file
         reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         raise FormatError(f"{file} is not a whole checkpoint ({reason})", _NEW_RUN) from fault
+
+
+@dataclass(frozen=True)
+class Score:
+    """The share of correct answers, its 95 % interval, and the number of questions and documents."""
+
+    accuracy: float
+    low: float
+    high: float
+    questions: int
+    documents: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The network's score and the baselines', over all questions and per source."""
+
+    network: Score
+    baselines: dict[str, Score]
+    sources: dict[str, Score]
+    source_baselines: dict[str, dict[str, Score]]  # by baseline, then by source
+
+
+@torch.inference_mode()
+def evaluate(
+    network: Network, split: EncodedSplit, *, batch_size: int = 128, progress: Progress = ignore_progress
+) -> Evaluation:
+    """Score a network on all fixed questions of a split; on a GPU if there is one."""
+    if len(split.answers) == 0:
+        raise FormatError("the split has no questions to ask", "evaluate on validation or test")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = network.to(device).eval()
+    parts = []  # per question: its document, and who is right
+    batches = ClozeBatches(split, size=batch_size)
+    for done, batch in enumerate(batches):
+        progress("evaluating", done, len(batches))
+        moved = batch.to(device)
+        scores = network(moved.documents, moved.questions).float().cpu()
+        best = torch.where(scores.amax(1).isfinite(), scores.argmax(1), NO_GUESS).numpy()
+        guesses = np.stack([best, *most_frequent_candidates(batch)], 1)
+        document = batch.indices.numpy()[batch.questions.documents.numpy()]
+        parts.append(np.column_stack([document, guesses == batch.answers.numpy()[:, None]]))
+    table = np.concatenate(parts)
+    source = split.source_of[table[:, 0]]
+    by_source = {
+        name: table[source == at] for at, name in enumerate(split.sources.tolist()) if (source == at).any()
+    }
+    return Evaluation(
+        score(table, 1),
+        {baseline: score(table, column) for column, baseline in enumerate(BASELINES, 2)},
+        {name: score(rows, 1) for name, rows in by_source.items()},
+        {
+            baseline: {name: score(rows, column) for name, rows in by_source.items()}
+            for column, baseline in enumerate(BASELINES, 2)
+        },
+    )
+
+
+def most_frequent_candidates(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The most frequent candidate per question [Q], and the most frequent that the question does not mention [Q].
+
+    Of equally frequent ones the first in the document; `NO_GUESS` if there is none.
+    """
+    counts, names = batch.counts.numpy(), batch.documents.names.numpy()
+    width = names.shape[1]
+    first = np.full(counts.shape, width)
+    row, column = np.nonzero(names >= 0)
+    np.minimum.at(first, (row, names[row, column]), column)
+    rank = np.where(counts > 0, counts - first / (width + 1), -np.inf)[batch.questions.documents.numpy()]
+    unasked = np.where(batch.questions.asked.numpy(), -np.inf, rank)
+    return _best(rank), _best(unasked)
+
+
+def _best(ranks: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.where(ranks.max(1) > 0, ranks.argmax(1), NO_GUESS)
+
+
+def score(table: NDArray[np.int64], column: int) -> Score:
+    """The accuracy of one column, with an interval by resampling documents, whose questions are correlated.
+
+    >>> score(np.array([[0, 1], [0, 1], [1, 0], [1, 0]]), 1)
+    Score(accuracy=0.5, low=0.0, high=1.0, questions=4, documents=2)
+    """
+    documents, place = np.unique(table[:, 0], return_inverse=True)
+    right = np.bincount(place, table[:, column])
+    asked = np.bincount(place)
+    drawn = np.random.default_rng(0).integers(len(documents), size=(_RESAMPLES, len(documents)))
+    shares = right[drawn].sum(1) / asked[drawn].sum(1)
+    low, high = np.quantile(shares, (0.025, 0.975))
+    return Score(float(right.sum() / asked.sum()), float(low), float(high), int(asked.sum()), len(documents))

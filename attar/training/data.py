@@ -16,8 +16,6 @@ from attar.errors import FormatError, OptionError, quoted
 from attar.files import MAX_DECOMPRESSED
 from attar.options import check_ranges, option
 
-# Where a run is made does not change its result.
-_NOT_KEPT = ("out", "num_workers")
 _PATHS = ("base", "init", "teacher", "look_base", "exclude")
 # Passages that share this many words in a row are the same text.
 _RUN = 13
@@ -49,20 +47,14 @@ class QuestionOptions:
         False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
     )
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
-    size: int = option(64, "Size k of phrase vectors.", min=1)
-    word_size: int = option(32, "Size of the vectors that words are compared by.", min=1)
     values: int = option(0, "Size d of values; 0 disables fixed-size memories.", min=0)
-    density: float = option(0.4, "Phrases that the reader keeps per word piece.", min=0.01, max=10)
-    quick_layers: int = option(2, "Layers of the quick question encoder; 0 for none.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
     look_epochs: int = option(6, "Epochs of the second look.", min=1)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
     )
-    distillation: float = option(1.0, "Weight of the teacher's scores in the loss.", min=0)
     seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
-    num_workers: int = option(-1, "Processes that prepare batches; -1 chooses a number.", min=-1)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", tuple(map(str, self.data)))
@@ -85,7 +77,7 @@ class QuestionOptions:
 
     def described(self) -> dict[str, Any]:
         """The options that determine the result, with names instead of paths."""
-        options = {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
+        options = {name: value for name, value in vars(self).items() if name != "out"}
         names = {name: Path(options[name]).name for name in _PATHS}
         return options | names | {"data": [Path(path).name for path in self.data]}
 

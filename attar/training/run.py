@@ -58,7 +58,7 @@ class QuestionRun:
         self.folder = options.folder / RUN
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda" if on_gpu else "cpu")
-        self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
+        self.workers = _WORKERS if on_gpu else 0
         self.history: list[Row] = []
 
     def begin(self, *, resume: bool, replace: bool) -> None:

@@ -66,6 +66,9 @@ from attar.training.variants import with_swapped_questions
 # Learning rates and epochs that were measured once.
 _LOOK_LR = 1.6e-4
 _QUICK_EPOCHS = 3
+_QUICK_LAYERS = 2
+# Phrases that a new reader keeps per word piece.
+_DENSITY = 0.4
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
 
@@ -129,10 +132,7 @@ def _train_with_teacher(run: QuestionRun, passages: list[Passage]) -> TrainedRea
     for module in kept:
         module.requires_grad_(requires_grad=False)
     _fit_student(run, network, data, held, weights)
-    if saved is not None:
-        quick = saved.quick()
-    else:
-        quick = run.module(lambda: new_quick(network, options.quick_layers)) if options.quick_layers else None
+    quick = run.module(lambda: new_quick(network, _QUICK_LAYERS)) if saved is None else saved.quick()
     _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
     return _finish(run, network, quick, base.tokenizer, held, saved, look)
 
@@ -256,7 +256,7 @@ def _label(
 
 def _new_network(options: QuestionOptions, base: Base) -> PhraseNetwork:
     short = base.with_fewer_positions(POSITIONS)
-    sizes = PhraseOptions(options.size, options.word_size, values=options.values, encoder=short.shape)
+    sizes = PhraseOptions(values=options.values, encoder=short.shape)
     network = PhraseNetwork(sizes)
     network.encoder.load_state_dict(short.weights)
     return network
@@ -301,9 +301,8 @@ def _fit_student(
     batches = partial(
         QuestionBatches, data, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, weights=weights
     )  # fmt: skip
-    loss = partial(student_loss, network, distillation=options.distillation)
-    measure = partial(accuracy, network, held, options.density, run.device)
-    run.fit("student", network, loss, batches, lr=options.lr, evaluate=measure)
+    measure = partial(accuracy, network, held, _DENSITY, run.device)
+    run.fit("student", network, partial(student_loss, network), batches, lr=options.lr, evaluate=measure)
 
 
 def _fit_quick(
@@ -338,7 +337,7 @@ def _finish(
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
-    density = options.density if before is None else before.config.network.density
+    density = _DENSITY if before is None else before.config.network.density
     held_out = {}
     if held.labelled():
         held_out["large"] = accuracy(network.to(run.device), held, density, run.device)

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from attar.paper.batches import ClozeBatches
-from attar.paper.evaluate import BASELINES, evaluate
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
 from attar.paper.sets import ClozeSet, EncodedSplit
+from attar.paper.train import BASELINES, evaluate
 
 from .cloze_documents import most_frequent_name
 

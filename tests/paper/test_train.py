@@ -124,7 +124,7 @@ class TestResuming:
             ):
                 train(options(epochs=1), resume=True)
         shutil.copy(options().folder / RUN / "best.ckpt", last)
-        with pytest.raises(FormatError, match=r"last\.ckpt is not the last checkpoint of a run"):
+        with pytest.raises(FormatError, match=r"last\.ckpt is not the last checkpoint of this run"):
             train(options(epochs=1), resume=True)
 
     def test_a_network_or_run_is_overwritten_only_on_request(self, options: MakeOptions) -> None:

@@ -119,7 +119,7 @@ def test_a_run_that_is_stopped_in_each_stage_ends_as_if_it_had_not_been(
 
 def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     loaded = Reader.load(reader)
-    assert loaded.parts.network().options.size == 8
+    assert loaded.parts.network().options.size == 64
     assert loaded.parts.quick() is not None
     assert loaded.about["training"]["data"] == ["labelled.jsonl"]
     assert set(loaded.about["held_out"]) == {"large", "quick"}
