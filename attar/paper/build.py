@@ -62,7 +62,7 @@ def build_set(
     texts = _read_sources(sources)
     splits = split_documents([text.name for text in texts], options.validation, options.test, options.seed)
     counts = WordCounts(_sentences_to_count(texts, splits, progress))
-    vocabulary = Vocabulary.build(counts, options.vocabulary_size, options.entities)
+    vocabulary = Vocabulary.build(counts)
     finder = CapitalFinder(counts.capitals, vocabulary.words)
 
     def documents() -> Iterator[tuple[str, ClozeDocument]]:
@@ -115,7 +115,7 @@ def _cloze_documents(
     rng = np.random.default_rng([options.seed, zlib.crc32(text.name.encode("utf-8", "replace"))])
     windows = []
     for number, window in enumerate(_cut_windows(list(iterate_sentences(text.text)), options.window)):
-        sentences, names = number_names(window, find, rng, options.entities)
+        sentences, names = number_names(window, find, rng)
         windows.append(ClozeDocument(f"{text.name}#{number}", text.source, sentences, names))
     for whole, reduced in zip(windows, draw_questions(windows, rng, options.questions), strict=True):
         if reduced.questions and len(count_names(reduced.sentences)) > 1:
@@ -142,10 +142,10 @@ def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[lis
 
 
 def number_names(
-    sentences: Iterable[Sequence[str]], find: FindNames, rng: np.random.Generator, limit: int
+    sentences: Iterable[Sequence[str]], find: FindNames, rng: np.random.Generator
 ) -> tuple[list[list[str]], dict[int, str]]:
     """The sentences in lower case with `@entityN` for names, and the names by N: numbers in random order."""
-    table = NameTable(limit)
+    table = NameTable()
     marked = list(mark_names(sentences, table, find))
     order = rng.permutation(len(table.names)).tolist()
     renamed = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)}

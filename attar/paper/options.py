@@ -31,10 +31,6 @@ class BuildOptions:
     validation: str = option("0.08", "Validation texts: a share (0.08), or a rule on the position (i%20==0).")
     test: str = option("0.08", "Test texts: as for --validation.")
     seed: int = option(0, "Random seed; the same seed gives the same set.", min=0)
-    vocabulary_size: int = option(20_000, "Number of words in the vocabulary.", min=1)
-    entities: int = option(
-        ENTITIES, "Most names of a document that a network can tell apart.", min=1, max=9_999
-    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -74,7 +70,6 @@ class TrainingOptions(NetworkOptions):
     batch_size: int = option(64, "Documents per step.", min=1)
     questions: int = option(10, "Questions drawn per document and epoch.", min=1)
     lr: float = option(4e-3, "Peak learning rate of Adam.")
-    grad_clip: float = option(5.0, "Maximum gradient norm; 0 disables clipping.", min=0)
     seed: int = option(0, "Random seed.", min=0, max=_HIGHEST_SEED)
 
     def __post_init__(self) -> None:

@@ -36,6 +36,8 @@ _GPU_WORKERS = 2
 _VALIDATION_BATCHES = 4
 # Seeds dropout apart for each epoch of each seed, so that a resumed run continues as if it had not stopped.
 _EPOCHS_PER_SEED = 1_000_003
+# The largest norm of a step's gradient.
+_GRADIENT = 5.0
 # The learning rate rises from a twentieth of its peak, in one step of fifty.
 _FIRST_LR = 0.05
 _WARMUP = 0.02
@@ -156,8 +158,7 @@ class TrainingRun:
             outcome = self.outcome(batch)
             self.optimizer.zero_grad(set_to_none=True)
             (outcome.losses.sum() / outcome.answerable.sum().clamp(min=1)).backward()  # type: ignore[no-untyped-call]
-            if self.options.grad_clip:
-                nn.utils.clip_grad_norm_(self.network.parameters(), self.options.grad_clip)
+            nn.utils.clip_grad_norm_(self.network.parameters(), _GRADIENT)
             self.optimizer.step()
             self.schedule.step()
             loss.add(outcome.losses.detach(), outcome.answerable)

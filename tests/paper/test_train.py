@@ -42,7 +42,7 @@ def test_a_run_writes_a_network_with_its_history_and_a_line_per_epoch(options: M
     saved = load_network(options().folder)
     assert saved.network.options == options().network()
     assert saved.about["training"] == options().described()
-    assert {"lr", "batch_size", "grad_clip", "hidden_size"} < set(saved.about["training"])
+    assert {"lr", "batch_size", "hidden_size"} < set(saved.about["training"])
     assert [row["epoch"] for row in rows] == [1, 2]
     assert lines[1].startswith("epoch 2 of 2: loss ")
     assert {file.name for file in (options().folder / RUN).iterdir()} == {"best.ckpt", LAST, "lock", HISTORY}
