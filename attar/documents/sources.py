@@ -1,6 +1,5 @@
 """Files and folders as documents, in a fixed order, one file's text in memory at a time; the kinds of files."""
 
-import io
 import os
 import re
 from collections import Counter
@@ -20,7 +19,7 @@ from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.documents.programs import CONVERTED, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
-from attar.files import MAX_DECOMPRESSED, replace_surrogates
+from attar.files import replace_surrogates
 
 # Which function reads a file, by its suffix.
 _READERS: dict[str, Callable[[Blob], Iterator[SourceDocument]]] = {
@@ -118,26 +117,6 @@ def find_files(
         if path.is_dir():
             found.folders.append(path)
     return found
-
-
-def read_bytes(
-    file_name: str,
-    data: bytes,
-    max_bytes: int = MAX_DECOMPRESSED,
-    *,
-    name: str | None = None,
-    on_bad: OnBad | None = None,
-) -> Iterator[SourceDocument]:
-    """Yield the documents of a file that is in memory, read in this process: `FileReader` is for strangers' files.
-
-    A compressed text, line or member of an archive of more than `max_bytes` is refused. Pictures are, too.
-
-    >>> [document.text for document in read_bytes("a.md", b"# Ann *left*")]
-    ['Ann left']
-    """
-    name = document_name(file_name) if name is None else name
-    file = SourceFile(Path(file_name), name, name, len(data))
-    yield from read_stream(file, io.BytesIO(data), max_bytes, on_bad, ocr="never")
 
 
 def read_stream(

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -86,9 +85,7 @@ class TestOnRay:
         """The shards of an empty library, filled from another file system."""
         Store.open(tmp_path / "empty").close()
         split(tmp_path / "empty", tmp_path / "shards", 2)
-        memory = fsspec.filesystem("memory")
-        memory.put(str(sources / "stories") + "/", "/stories/", recursive=True)
-        urls = ["memory://stories", f"file://{sources / 'lines.jsonl'}"]
+        urls = [f"local://{sources / 'stories'}", f"file://{sources / 'lines.jsonl'}"]
         assert len(find_sources(urls[:1]).files) == 6
         read(tmp_path / "shards", urls, on_bad=lambda fault: None)
         split(tmp_path / "shards", tmp_path / "joined", 1)

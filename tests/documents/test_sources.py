@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import find_files, read_bytes
+from attar.documents.sources import find_files
 from attar.documents.workers import read_sources
 from attar.errors import FormatError
+from benchmarks.document_files import read_here
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
@@ -152,5 +153,5 @@ def test_a_small_file_that_grows_to_gigabytes_does_not_fill_the_memory(tmp_path:
 
 def test_json_lines_without_texts_are_the_rows_of_a_table() -> None:
     rows = b'{"firm": "Lee", "until": 2027}\n{"firm": "Ray", "until": 2029}\n'
-    (document,) = read_bytes("a.jsonl", rows)
+    (document,) = read_here("a.jsonl", rows)
     assert document.text == "The until of Lee is 2027.\n\nThe until of Ray is 2029."

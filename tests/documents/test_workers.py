@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from attar.documents.extracted import SourceDocument
-from attar.documents.sources import find_files, read_bytes
+from attar.documents.sources import find_files
 from attar.documents.workers import FileReader, read_sources
 from attar.errors import AttarError, FormatError
 from attar.options import FileLimits
 from attar.progress import StoppedError, stopped_by
+from benchmarks.document_files import read_here
 from tests.documents.attacks import ATTACKS
 
 LIMITS = FileLimits(max_file_memory_mb=256, max_file_seconds=20, seconds=60)
@@ -37,7 +38,7 @@ class TestReading:
         (tmp_path / "c.jsonl").write_text('{"id": "x", "text": "Cy ran."}\n{"id": "y", "text": "Di sat."}\n')
         (tmp_path / "d.html").write_text("<title>Page</title><h1>Ed</h1><p>Ed sang.</p>")
         paths = sorted(tmp_path.iterdir())
-        here = [document for path in paths for document in read_bytes(path.name, path.read_bytes())]
+        here = [document for path in paths for document in read_here(path.name, path.read_bytes())]
         assert list(read_sources(paths)) == here
         assert len(here) == 5
 
@@ -117,7 +118,7 @@ class TestAttacks:
         assert document.text.endswith(attack.last_words)
 
     def test_what_is_left_out_is_said(self) -> None:
-        (document,) = read_bytes("a.eml", ATTACKS["200,000 recipients"].make())
+        (document,) = read_here("a.eml", ATTACKS["200,000 recipients"].make())
         assert document.incomplete == "a part of its headers"
 
 
