@@ -197,8 +197,9 @@ def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
         reason = "not a file"
     elif file.suffix.lower() in PICTURES and not (pictures and has_ocr()):
         reason = "a picture" + "; install tesseract to read its text" * (not has_ocr())
-    elif (save_as := _other_kind(file.name)) and not (file.suffix.lower() in CONVERTED and has_office()):
-        reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
+    elif save_as := _other_kind(file.name):
+        if not (file.suffix.lower() in CONVERTED and has_office()):
+            reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
     elif not is_known(file.name):
         if file.suffix:
             reason = f"{file.suffix} is not a kind of document; name the file itself to read it as text"

@@ -64,10 +64,8 @@ _MAX_CLIENT = 60
 _LOG_SECONDS = 1.0
 _STORE = {
     "documents": "Documents in the store.",
-    "tokens": "Tokens of all documents.",
     "memory_bytes": "Bytes of all memories.",
     "file_bytes": "Bytes of the store's file.",
-    "readers": "Reader slots in use.",
 }
 
 

@@ -152,8 +152,8 @@ def test_a_finished_reader_is_kept_unless_it_is_replaced(
     before = (reader / "config.json").read_bytes()
     with pytest.raises(OptionError, match="has a reader already; add --resume or --replace"):
         train_questions(options(data=data[:1], out=str(reader)))
-    with pytest.raises(OptionError, match="options to resume with: expected size 8, got 9"):
-        train_questions(options(data=data[:1], out=str(reader), size=9, values=8, **LONGER), resume=True)
+    with pytest.raises(OptionError, match="options to resume with: expected values 8, got 9"):
+        train_questions(options(data=data[:1], out=str(reader), values=9, **LONGER), resume=True)
     assert (reader / "config.json").read_bytes() == before
 
 
@@ -201,7 +201,7 @@ class TestFineTuning:
         ({"init": "reader"}, "--base and --init: expected one of them, got both"),
         ({"base": ""}, "got neither"),
         ({"calibrate_only": True}, "--calibrate-only needs a reader"),
-        ({"size": 0}, "size: expected 1 or more"),
+        ({"look_epochs": 0}, "look_epochs: expected 1 or more"),
         ({"lr": float("nan")}, "a finite number"),
     ],
 )
