@@ -31,7 +31,7 @@ from attar.paper.options import NetworkOptions, TrainingOptions
 from attar.paper.recall import estimate
 from attar.paper.sets import ClozeSet
 from attar.paper.timing import Contender, Effort, Timer
-from attar.paper.train import BEST, RUN, TrainingData, TrainingRun, evaluate
+from attar.paper.train import BEST, NETWORK, RUN, WHOLE, TrainingData, TrainingRun, evaluate
 from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS
@@ -150,7 +150,7 @@ def run(unit: str, options: TrainingOptions) -> dict[str, Any]:
     (options.folder / RUN).mkdir(parents=True, exist_ok=True)
     training.finish(lambda line: print(f"{unit}, seed {options.seed}: {line}", flush=True), ignore_progress)
     training.network.load_state_dict(torch.load(options.folder / RUN / BEST, weights_only=True))
-    score = evaluate(training.network, cloze_set.encoded("test", vocabulary)).network
+    score = evaluate(training.network, cloze_set.encoded("test", vocabulary))[WHOLE][NETWORK]
     size, count = options.hidden_size, parameters(training.network)
     print(
         f"{unit}, seed {options.seed}: k {size}, {count:,} parameters, test {score.accuracy:.3f}", flush=True

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -179,27 +178,20 @@ def evaluate(
     """
     from attar.paper.network import load_network
     from attar.paper.sets import ClozeSet
-    from attar.paper.train import evaluate
+    from attar.paper.train import NETWORK, WHOLE, evaluate
 
     saved = load_network(network)
     with progress_bar() as progress:
         cloze_set = ClozeSet.open(data, progress=progress)
         documents = cloze_set.encoded(split, saved.vocabulary)
         result = evaluate(saved.network, documents, progress=progress)
-    whole = result.network
-    scores = {"network": whole} | result.baselines
-    if len(result.sources) > 1:
-        for source, score in result.sources.items():
-            scores[f"{source}: network"] = score
-            scores |= {f"{source}: {name}": row[source] for name, row in result.source_baselines.items()}
-    lines = [
-        f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals",
-        *(
-            f"{name:<42} {score.accuracy:.3f}  [{score.low:.3f}, {score.high:.3f}]"
-            for name, score in scores.items()
-        ),
-    ]
-    print_result({"split": split} | asdict(result), "\n".join(lines), as_json=as_json)
+    whole = result[WHOLE][NETWORK]
+    lines = [f"{split}: {whole.questions:,} questions on {whole.documents:,} documents, 95 % intervals"]
+    for part, scores in result.items():
+        for name, score in scores.items():
+            label = name if part == WHOLE else f"{part}: {name}"
+            lines.append(f"{label:<42} {score.accuracy:.3f}  [{score.low:.3f}, {score.high:.3f}]")
+    print_result({"split": split, "scores": result}, "\n".join(lines), as_json=as_json)
 
 
 @app.command()

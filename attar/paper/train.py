@@ -45,6 +45,7 @@ _WARMUP = 0.02
 _RESAMPLES = 1000
 # The answer without any candidate: always wrong.
 NO_GUESS = -1
+WHOLE, NETWORK = "all", "network"
 BASELINES = ("most frequent name", "most frequent name not in the question")
 
 Row = dict[str, float]
@@ -277,21 +278,15 @@ class Score:
     documents: int
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The network's score and the baselines', over all questions and per source."""
-
-    network: Score
-    baselines: dict[str, Score]
-    sources: dict[str, Score]
-    source_baselines: dict[str, dict[str, Score]]  # by baseline, then by source
+# By source, "all" first, then by name: the network's score and the baselines'.
+Evaluation = dict[str, dict[str, Score]]
 
 
 @torch.inference_mode()
 def evaluate(
     network: Network, split: EncodedSplit, *, batch_size: int = 128, progress: Progress = ignore_progress
 ) -> Evaluation:
-    """Score a network on all fixed questions of a split; on a GPU if there is one."""
+    """The scores on all fixed questions of a split, and per source if there are several; on a GPU if there is one."""
     if len(split.answers) == 0:
         raise FormatError("the split has no questions to ask", "evaluate on validation or test")
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -308,18 +303,15 @@ def evaluate(
         parts.append(np.column_stack([document, guesses == batch.answers.numpy()[:, None]]))
     table = np.concatenate(parts)
     source = split.source_of[table[:, 0]]
-    by_source = {
-        name: table[source == at] for at, name in enumerate(split.sources.tolist()) if (source == at).any()
+    tables = {WHOLE: table}
+    if len(split.sources) > 1:
+        tables |= {
+            str(name): table[source == at] for at, name in enumerate(split.sources) if (source == at).any()
+        }
+    return {
+        part: {name: score(rows, column) for column, name in enumerate((NETWORK, *BASELINES), 1)}
+        for part, rows in tables.items()
     }
-    return Evaluation(
-        score(table, 1),
-        {baseline: score(table, column) for column, baseline in enumerate(BASELINES, 2)},
-        {name: score(rows, 1) for name, rows in by_source.items()},
-        {
-            baseline: {name: score(rows, column) for name, rows in by_source.items()}
-            for column, baseline in enumerate(BASELINES, 2)
-        },
-    )
 
 
 def most_frequent_candidates(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

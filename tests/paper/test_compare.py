@@ -50,8 +50,8 @@ class TestComparison:
         given, _, report = compared
         assert list(report.mechanisms) == ["none", "keyed"]
         for row in report.mechanisms.values():
-            assert row.whole.low <= row.whole.mean == row.whole.test[0] <= row.whole.high
-            assert row.whole.deviation is None
+            assert row.test["all"].mean == row.test["all"].test[0]
+            assert row.test["all"].deviation is None
             assert len(row.validation[0]) == 2
         assert "±" not in markdown_table(report)
         assert (report.options["data"], report.options["lr"]) == (Path(given.base.data).name, 4e-3)
