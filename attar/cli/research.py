@@ -100,7 +100,7 @@ def evaluate_questions(
         rows = evaluate_reader(loaded, documents, progress=progress)
     if as_json:
         about = {"file": file.name, "paragraphs": paragraphs, "reader": loaded.fingerprint}
-        print_json(about | {"rows": [row.to_json() for row in rows]})
+        print_json(about | {"rows": rows})
         return
     print(f"{file.name}, {paragraphs} per document: {rows[0].scores.questions:,} questions")
     print(columns(question_table(rows)))

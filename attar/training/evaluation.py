@@ -5,9 +5,8 @@ import string
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,11 +233,6 @@ class Measured:
     document_bytes: float | None = None
     alone: float | None = None
     batched: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        costs = {"document_bytes": self.document_bytes}
-        costs |= {"seconds_alone": self.alone, "seconds_batched": self.batched}
-        return {"name": self.name, **asdict(self.scores), **costs}
 
 
 def group_documents(passages: Sequence[Passage], paragraphs: int | None) -> list[AskedDocument]:
