@@ -19,6 +19,9 @@ MAX_DECOMPRESSED = 2**30
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # The longest pause between two attempts to take a lock, in seconds.
 _LONGEST_PAUSE = 0.02
+# Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
+# whether it is alive.
+_RUN_TIMEOUT = 6.0
 
 
 @contextlib.contextmanager
@@ -146,6 +149,21 @@ def lock_file(file: int, kind: int, deadline: float | None) -> bool:
                 return False
             time.sleep(min(pause, left))
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+@contextlib.contextmanager
+def lock_run(folder: Path) -> Iterator[None]:
+    """Make and lock the folder of a training run: a second run is refused. The lock of a killed run is released."""
+    remedy = "choose another --out"
+    with writing_to(folder, remedy):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if not lock_file(file, fcntl.LOCK_EX, time.monotonic() + _RUN_TIMEOUT):
+            raise AttarError(f"another run uses {folder}", f"wait for it, stop it, or {remedy}")
+        yield
+    finally:
+        os.close(file)
 
 
 @dataclass

@@ -56,7 +56,6 @@ class Sender:
         self._lost = httpx.NetworkError, httpx.TimeoutException, httpx.RemoteProtocolError
 
     def close(self) -> None:
-        """Close the connections."""
         self.http.close()
 
     def get(

@@ -263,7 +263,7 @@ class Signing(msgspec.Struct):
 
 
 class Status(msgspec.Struct):
-    """The library and its server: sizes, questions answered since the start, and the median seconds of one.
+    """The library and its server: sizes, and questions answered since the start.
 
     `read_only`: this client cannot change the library. `signatures` says how many are made while some are missing.
     `look`: how many sentences a question reads again by default; 0 if the reader has no second look.
@@ -276,6 +276,5 @@ class Status(msgspec.Struct):
     memory_bytes: int
     file_bytes: int
     questions: int
-    question_seconds: float | None
     signatures: Signing | None
     look: int

@@ -15,7 +15,7 @@ from attar.cli.output import progress_bar
 from attar.library.library import Library
 from attar.results import Answer
 from attar.training.data import read_passages
-from attar.training.metrics import exact, f1, holds
+from attar.training.evaluation import exact, f1, holds
 from benchmarks.command import ReaderFolder, run_command
 
 

@@ -4,12 +4,30 @@ import html
 import io
 import tarfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
+
+from attar.documents.extracted import SourceDocument
+from attar.documents.sources import SourceFile, document_name, read_stream
+from attar.errors import AttarError
+from attar.files import MAX_DECOMPRESSED
 
 # Word's default style of a heading, and how a heading is written here.
 HEADING = "# "
+
+
+def read_here(
+    name: str,
+    data: bytes,
+    max_bytes: int = MAX_DECOMPRESSED,
+    *,
+    on_bad: Callable[[AttarError], None] | None = None,
+) -> Iterator[SourceDocument]:
+    """The documents of a file, read in this process and not in that of a `FileReader`; pictures are refused."""
+    file = SourceFile(Path(name), document_name(name), document_name(name), len(data))
+    return read_stream(file, io.BytesIO(data), max_bytes, on_bad, ocr="never")
 
 
 def pdf_of(pages: Sequence[str], *, title: str = "", header: str = "", password: str = "") -> bytes:

@@ -14,13 +14,12 @@ from typing import Annotated
 import torch
 import typer
 
-from attar.documents.sources import read_bytes
 from attar.errors import OptionError
 from attar.reader.reader import Reader
 from attar.training.data import read_passages
 from attar.training.evaluation import AskedDocument, evaluate_reader, group_documents
 from benchmarks.command import ReaderFolder, run_command
-from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of
+from benchmarks.document_files import docx_of, eml_of, epub_of, html_of, pdf_of, read_here
 
 QUESTIONS = Path(__file__).parent / "questions" / "everyday.json"
 # The largest loss of exact match that is accepted, as a share of the answerable questions.
@@ -37,7 +36,7 @@ KINDS: dict[str, Callable[[str], bytes]] = {
 
 def as_file(document: AskedDocument, kind: str) -> AskedDocument:
     """A document with the text that is read from its file."""
-    (found,) = read_bytes(f"document.{kind}", KINDS[kind](document.text))
+    (found,) = read_here(f"document.{kind}", KINDS[kind](document.text))
     return replace(document, text=found.text)
 
 

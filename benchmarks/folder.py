@@ -25,7 +25,7 @@ from attar.errors import AttarError
 from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
 from attar.results import Answer, Certainty
-from attar.training.metrics import CertaintyScore, by_certainty, certainty_line, normalized
+from attar.training.evaluation import CertaintyScore, by_certainty, certainty_line, normalized
 from benchmarks.command import Json, ReaderFolder, run_command
 from benchmarks.folder_files import forms_of, made_up_novel, make_folder
 

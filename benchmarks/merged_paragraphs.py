@@ -21,7 +21,7 @@ from attar.memory.memory import Memory
 from attar.paper.recall import estimate
 from attar.reader.reader import Reader
 from attar.training.data import Passage, read_passages
-from attar.training.metrics import exact
+from attar.training.evaluation import exact
 from benchmarks.command import run_command
 
 MERGED = (1, 2, 4, 8, 16, 32)

@@ -24,8 +24,7 @@ from attar.reader.windows import PieceTokenizer
 from attar.text.sentences import sentence_spans
 from attar.training.batches import QuestionSet
 from attar.training.data import PassageQuestion, read_passages
-from attar.training.evaluation import AskedDocument, Measured, group_documents, question_table
-from attar.training.metrics import Given, score
+from attar.training.evaluation import AskedDocument, Given, Measured, group_documents, question_table, score
 from attar.training.published import load_base
 from attar.training.run import load_weights, make_loader
 from attar.training.teacher import PairBatches, TeacherLabels, label

@@ -21,8 +21,7 @@ from attar.paper.compare import load_pyplot
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training.data import Passage, read_passages
-from attar.training.evaluation import AskedDocument, group_documents
-from attar.training.metrics import exact, f1
+from attar.training.evaluation import AskedDocument, exact, f1, group_documents
 from benchmarks.command import run_command
 
 BUDGETS = (500, 750, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 12_000, 16_000)

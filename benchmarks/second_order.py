@@ -25,13 +25,12 @@ from attar.ops.checks import length_mask
 from attar.ops.reference import squash
 from attar.paper.build import tell_story
 from attar.paper.cloze import document_writer
-from attar.paper.evaluate import evaluate
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions, TrainingOptions
 from attar.paper.recall import estimate
 from attar.paper.sets import ClozeSet
 from attar.paper.timing import Contender, Effort, Timer
-from attar.paper.train import BEST, RUN, TrainingData, TrainingRun
+from attar.paper.train import BEST, NETWORK, RUN, WHOLE, TrainingData, TrainingRun, evaluate
 from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS
@@ -88,9 +87,7 @@ class SecondOrderEncoder(nn.Module):
         super().__init__()
         self.unit = Unit(input_size, size)
 
-    def forward(
-        self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"], ends: Tensor | None = None
-    ) -> Float[Tensor, "B n k"]:
+    def forward(self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n k"]:
         mask = length_mask(lengths, x)
         states: Tensor = self.unit(x)
         return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
@@ -161,7 +158,7 @@ def run(unit: str, options: TrainingOptions) -> Result:
     (options.folder / RUN).mkdir(parents=True, exist_ok=True)
     training.finish(lambda line: print(f"{unit}, seed {options.seed}: {line}", flush=True), ignore_progress)
     training.network.load_state_dict(torch.load(options.folder / RUN / BEST, weights_only=True))
-    score = evaluate(training.network, cloze_set.encoded("test", vocabulary)).network
+    score = evaluate(training.network, cloze_set.encoded("test", vocabulary))[WHOLE][NETWORK]
     size, count = options.hidden_size, parameters(training.network)
     print(
         f"{unit}, seed {options.seed}: k {size}, {count:,} parameters, test {score.accuracy:.3f}", flush=True

@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,12 +23,11 @@ from attar.cli.output import (
     shown,
 )
 from attar.errors import AttarError, OptionError
-from attar.options import option
+from attar.options import FileLimits, option
 from attar.progress import Progress
 
 if TYPE_CHECKING:
     from attar.documents.sources import SkippedFile
-    from attar.documents.workers import FileLimits
     from attar.library.drafts import Draft
     from attar.library.library import Library
     from attar.results import Change, FolderChanges
@@ -51,32 +50,11 @@ class AddOptions:
         "dropped first.",
         min=1,
     )
-    max_decompressed_mb: int = option(1024, options.MAX_DECOMPRESSED, min=1)
-    max_file_memory_mb: int = option(1024, "Maximum memory for reading one file, in MB.", min=64)
-    max_file_seconds: int = option(120, "Maximum CPU time for reading one file, in seconds.", min=1)
-    password: str = option("", "Password of encrypted PDF files.")
-    ocr: str = option(
-        "auto", "Text in scans and photos, by tesseract: auto, always (also where a PDF has text), never."
-    )
     device: str | None = option(None, "Where texts are read: cpu or cuda; with --ray, one GPU per actor.")
     actors: int | None = option(
         None, "With --ray: processes that read; as many as there are CPUs, or GPUs, by default.", min=1
     )
     gpus: float | None = option(None, "With --ray --device cuda: GPUs per actor, such as 0.5.")
-
-    @property
-    def limits(self) -> "FileLimits":
-        """What reading one file may cost."""
-        from attar.documents.workers import FileLimits
-
-        return FileLimits(
-            memory_mb=self.max_file_memory_mb,
-            cpu_seconds=self.max_file_seconds,
-            seconds=2.0 * self.max_file_seconds,
-            decompressed_mb=self.max_decompressed_mb,
-            password=self.password,
-            ocr=self.ocr,
-        )
 
     def open_library(self, store: Path, reader: Path | None) -> "Library":
         """The library to add to; a missing one is created."""
@@ -96,13 +74,11 @@ class AddReport:
         self.skipped: list[str] = []
 
     def add(self, change: "Change") -> None:
-        """Take a document that is on disk."""
         self.changes.append(change)
         if not self.as_json:
             _print_change(change)
 
     def refuse(self, fault: AttarError) -> None:
-        """Take the error of a file or document that is not added."""
         self.bad.append(note_line(fault))
 
     @contextmanager
@@ -151,7 +127,14 @@ def _print_counts(changes: "Sequence[Change]", removed: Sequence[str], refused: 
     print(", ".join(f"{count:,} {what}" for what, count in counts.items()) or "no documents", flush=True)
 
 
+def _add_options(given: dict[str, Any]) -> tuple[AddOptions, FileLimits]:
+    """What the flags of both say."""
+    limits = {field.name: given.pop(field.name) for field in fields(FileLimits) if field.name in given}
+    return AddOptions(**given), FileLimits(**limits)
+
+
 @options.options_from(AddOptions)
+@options.options_from(FileLimits)
 def add(
     store: options.StorePath,
     files: Annotated[
@@ -178,18 +161,22 @@ def add(
 
     attar add stories novels/ contract.pdf
     """
-    chosen, report = AddOptions(**given), AddReport(as_json)
+    (chosen, limits), report = _add_options(given), AddReport(as_json)
     if ray is not None:
-        _add_with_ray(store, files, ray, reader, chosen, report)
+        _add_with_ray(store, files, ray, reader, chosen, limits, report)
     else:
-        _add_here(store, files, reader, chosen, report)
+        _add_here(store, files, reader, chosen, limits, report)
     report.print_end()
 
 
 def _add_here(
-    store: Path, files: list[str], reader: Path | None, chosen: AddOptions, report: AddReport
+    store: Path,
+    files: list[str],
+    reader: Path | None,
+    chosen: AddOptions,
+    limits: FileLimits,
+    report: AddReport,
 ) -> None:
-    """Add documents in this process."""
     from attar.documents.sources import FoundFiles, find_files
     from attar.documents.workers import FileReader
     from attar.library.drafts import add_files, read_files
@@ -208,7 +195,7 @@ def _add_here(
         else find_files(
             files,
             allow_empty=chosen.sync,
-            pictures=chosen.ocr != "never",
+            pictures=limits.ocr != "never",
             on_bad=report.refuse if len(files) > 1 and not chosen.sync and chosen.name is None else None,
         )
     )
@@ -216,7 +203,7 @@ def _add_here(
         raise OptionError("--sync is for folders", "name a folder")
     with (
         ExitStack() as stack,
-        FileReader(chosen.limits) as file_reader,
+        FileReader(limits) as file_reader,
         report.running(found.skipped) as progress,
     ):
 
@@ -255,9 +242,9 @@ def _add_with_ray(
     address: str,
     reader: Path | None,
     chosen: AddOptions,
+    limits: FileLimits,
     report: AddReport,
 ) -> None:
-    """Add documents by the processes of a cluster."""
     if chosen.sync or chosen.tag or chosen.name is not None or files == ["-"]:
         remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
         raise OptionError("--ray reads files, folders and URLs only", remedy)
@@ -273,7 +260,7 @@ def _add_with_ray(
             workers=Workers(chosen.actors, device=chosen.device, gpus=chosen.gpus),
             reader=reader,
             replace=chosen.replace,
-            limits=chosen.limits,
+            limits=limits,
             progress=progress,
             on_change=report.add,
             on_bad=report.refuse,
@@ -289,7 +276,6 @@ def append(
         Path, typer.Argument(metavar="FILE", help="A file of any kind that `attar add` reads; - for stdin.")
     ],
     reader: options.ReaderPath = None,
-    max_decompressed_mb: options.MaxDecompressed = 1024,
     as_json: options.AsJson = False,
 ) -> None:
     """Add text to the end of a document.
@@ -297,7 +283,7 @@ def append(
     attar append stories emma chapter2.txt
     """
     from attar.documents.sources import find_files
-    from attar.documents.workers import FileLimits, FileReader
+    from attar.documents.workers import FileReader
     from attar.library.documents import find_document
     from attar.library.drafts import read_files
     from attar.library.library import Library
@@ -305,7 +291,7 @@ def append(
     if str(file) == _STDIN:
         draft = _stdin_draft(name)
     else:
-        with FileReader(FileLimits(decompressed_mb=max_decompressed_mb)) as file_reader:
+        with FileReader() as file_reader:
             draft = _only_draft(read_files(find_files([file]).files, reader=file_reader), name)
     with Library(store, reader, create=False) as library, progress_bar() as progress:
         change = library.append(find_document(library.store, name), draft, progress=progress)
@@ -332,6 +318,7 @@ def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
 
 
 @options.options_from(AddOptions, omit=("name", "replace", "sync", "actors", "gpus"))
+@options.options_from(FileLimits)
 def watch(
     store: options.StorePath,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder whose files are followed.")],
@@ -351,7 +338,7 @@ def watch(
     yield_to_others()
     from attar.library.drafts import follow
 
-    chosen = AddOptions(**given)
+    chosen, limits = _add_options(given)
     with (
         ExitStack() as stack,
         suppress(StoppedError),
@@ -365,7 +352,7 @@ def watch(
         rounds = follow(
             opened,
             folder,
-            limits=chosen.limits,
+            limits=limits,
             tags=chosen.tag or None,
             on_change=None if as_json else _print_change,
             stop=stop,

@@ -127,8 +127,6 @@ def ask(
 
 
 class _Asked(NamedTuple):
-    """A question, and where it came from."""
-
     where: str
     text: str
 
@@ -144,14 +142,12 @@ class Asking:
     look: int | None = None
 
     def answers(self, questions: Sequence[str]) -> "list[list[Answer]]":
-        """The answers to each question."""
         top = self.top or _TOP
         if self.document is not None:
             return self.library.ask_many(self.document, questions, top=top, look=self.look)
         return self.library.ask_all_many(questions, top=top, look=self.look, within=self.within)
 
     def groups(self, questions: Sequence[str]) -> "list[list[AnswerGroup]]":
-        """All places that answer each question."""
         from attar.results import Subset
 
         within = self.within if self.document is None else Subset(names=(self.document,))
@@ -162,7 +158,6 @@ class Asking:
 
 
 def only_document(library: "Library") -> str | None:
-    """The name of the document, if there is only one."""
     return next(library.documents()).name if len(library) == 1 else None
 
 

@@ -1,12 +1,10 @@
-"""`attar demo`: a library of two texts, read, asked, extended and merged; then what a question costs."""
+"""`attar demo`: a library of two texts, read, asked, extended and merged."""
 
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -14,10 +12,7 @@ from attar.cli.output import columns
 
 if TYPE_CHECKING:
     from attar.library.library import Library
-    from attar.paper.timing import Effort
 
-SIZE = 100  # the hidden size in the paper
-LENGTHS = (100, 1_000, 10_000, 100_000)
 TEXTS = {
     "letter": """
 Dear Martha,
@@ -70,24 +65,20 @@ QUESTIONS_TO_BOTH = {
 
 
 def demo() -> None:
-    """Show what Attar does, on two short texts.
-
-    Then softmax attention and a memory are measured as documents grow.
-    """
+    """Show what Attar does, on two short texts."""
     from attar.library.library import Library
 
     with tempfile.TemporaryDirectory() as folder, Library(Path(folder) / "papers") as library:
         show_library(library)
-    show_cost()
     # As it can be typed: after `make demo` the shell does not know `attar`.
     attar = "attar" if shutil.which("attar") else sys.argv[0]
     print(f"\nYour own texts:  {attar} add library FILE-OR-FOLDER…")
     print(f"Ask them:        {attar} ask library 'Who …?'")
     print(f"In a browser:    {attar} serve library, then http://127.0.0.1:8000")
+    print(f"What it costs:   {attar} bench")
 
 
 def show_library(library: "Library") -> None:
-    """Add, ask, append, ask again, merge, remove."""
     print("Two texts become memories\n")
     rows = [("document", "tokens", "memory", "read and saved in")]
     library.reader.answer(library.reader.read("Ann met Bob."), "Who met Bob?")  # load before timing
@@ -121,32 +112,6 @@ def _ask(library: "Library", name: str, questions: Iterable[str]) -> None:
         print(f"{name}: {question}  {text}  ({certainty})")
         if answer.quote:
             print(f"    “{' '.join(answer.quote.split())}”")
-
-
-def show_cost(lengths: tuple[int, ...] = LENGTHS, effort: "Effort | None" = None) -> None:
-    """Print what a question costs as the document grows."""
-    import torch
-
-    from attar import ops
-    from attar.paper.timing import Contender, Effort, Timer, quantity
-
-    print(
-        f"\nWhat a question costs: a document of n states of size {SIZE}, or its memory C = HᵀH; one thread\n"
-    )
-    torch.manual_seed(0)
-    rows: list[tuple[str, ...]] = [("tokens n", "softmax", "memory", "H", "C")]
-    for length in lengths:
-        hidden, query = torch.randn(1, length, SIZE) / SIZE**0.5, torch.randn(1, 1, SIZE)
-        memory = ops.encode(hidden)
-        contenders = [
-            Contender("softmax", partial(ops.softmax_lookup, hidden, query)),
-            Contender("memory", partial(ops.lookup, memory, query)),
-        ]
-        # One thread: on a busy machine waiting for a second one made softmax a hundred times slower.
-        times = Timer(effort or Effort(budget=0.6), threads=1).time(contenders)
-        seconds = [quantity(median(measured), "s") for measured in times]
-        rows.append((f"{length:,}", *seconds, quantity(hidden.nbytes, "B"), quantity(memory.nbytes, "B")))
-    print(columns(rows))
 
 
 def _ms(seconds: float) -> str:

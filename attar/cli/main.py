@@ -28,28 +28,28 @@ _SECTIONS = {
         "serve": "serve.serve",
     },
     "Documents": {
-        "list": "documents.list_documents",
-        "show": "documents.show",
+        "list": "library.list_documents",
+        "show": "library.show",
         "append": "add.append",
-        "merge": "documents.merge",
-        "tag": "documents.tag",
-        "remove": "documents.remove",
+        "merge": "library.merge",
+        "tag": "library.tag",
+        "remove": "library.remove",
         "verify": "ask.verify",
         "watch": "add.watch",
     },
     "Libraries": {
-        "reread": "documents.reread",
+        "reread": "library.reread",
         "mcp": "serve.mcp",
-        "export": "store.export_documents",
-        "import": "store.import_documents",
-        "shard": "store.shard",
-        "store": "store.app",
+        "export": "library.export_documents",
+        "import": "library.import_documents",
+        "shard": "library.shard",
+        "store": "library.app",
     },
     "Readers and research": {
-        "train-questions": "questions.train_questions",
-        "evaluate-questions": "questions.evaluate_questions",
-        "bench": "paper.table1",
-        "paper": "paper.app",
+        "train-questions": "research.train_questions",
+        "evaluate-questions": "research.evaluate_questions",
+        "bench": "research.table1",
+        "paper": "research.app",
     },
 }
 _COMMANDS = {name: place for commands in _SECTIONS.values() for name, place in commands.items()}
@@ -62,7 +62,6 @@ class RayCommand(TyperCommand):
     """A command whose option `--ray` may come without an address; what looks like none is the next argument."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `--ray` its default address."""
         whole = [
             "--ray=local" if argument == "--ray" and not _ADDRESS.fullmatch(following) else argument
             for argument, following in pairwise([*args, ""])
@@ -139,7 +138,6 @@ def main() -> None:
 
 
 def _print_usage_error(mistake: Any) -> None:
-    """Print a mistake in the arguments as one line."""
     command = mistake.ctx.command_path if mistake.ctx is not None else "attar"
     line = mistake.format_message().strip().removesuffix(".")
     if "extra argument" in line and command in ("attar search", "attar verify"):

@@ -53,8 +53,6 @@ ReaderPath = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace what has this name already.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped.")]
-MAX_DECOMPRESSED = "Maximum size of decompressed data in memory, in MB; more is refused."
-MaxDecompressed = Annotated[int, typer.Option(min=1, help=MAX_DECOMPRESSED)]
 RayAddress = Annotated[
     str | None,
     typer.Option(

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -65,14 +64,12 @@ def print_note(note: object) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value, result types included, as one line of JSON."""
     import msgspec
 
     print(json.dumps(msgspec.to_builtins(value)), flush=True)
 
 
 def print_result(value: Any, text: str, *, as_json: bool) -> None:
-    """Print a result as one line of JSON, or as text."""
     if as_json:
         print_json(value)
     else:
@@ -80,7 +77,6 @@ def print_result(value: Any, text: str, *, as_json: bool) -> None:
 
 
 def change_line(change: "Change") -> str:
-    """What was done to a document."""
     size = f"{change.tokens:,} tokens, {change.bytes:,} bytes"
     missing = f"; incomplete, without {printable(change.incomplete)}" if change.incomplete else ""
     return f"{change.change} {shown(change.name)}: {size}{missing}"
@@ -134,8 +130,6 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 _MARK, _END = "\x1b[1;4m", "\x1b[0m"
 # `attar.results.SENTENCE`: what loads that is not needed for help.
 _SENTENCE = "sentence"
-# A quote that does not fit a terminal's line is cut around its phrase to what is left, or to this many characters.
-_SHORTEST = 40
 # What rounds to 0%.
 _LEAST = 0.005
 
@@ -148,7 +142,6 @@ class Quotes:
         self._absent = "not in this library" if document is None else "not in this text"
         self._texts: dict[str, str | None] = {}
         self._marks = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        self._width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def answers(self, answers: Sequence["Answer"]) -> str:
         """One line per answer: phrase, certainty in a word and a number, place and quote.
@@ -179,8 +172,9 @@ class Quotes:
             "  ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True) if width)
             for head in heads
         ]
-        quotes = [self._quote(answer, len(start)) for answer, start in zip(answers, starts, strict=True)]
-        return "\n".join(f"{start}  {quote}".rstrip() for start, quote in zip(starts, quotes, strict=True))
+        return "\n".join(
+            f"{start}  {self._quote(answer)}".rstrip() for answer, start in zip(answers, starts, strict=True)
+        )
 
     def groups(self, groups: Sequence["AnswerGroup"]) -> str:
         """For each answer how likely it is and how many places give it, then a line for each of them."""
@@ -190,9 +184,8 @@ class Quotes:
             count = f"{group.count:,} place{'s' * (group.count != 1)}"
             lines.append("  ".join((self._words(group), f"{group.probability:.0%}", count)))
             for place in group.places:
-                start = f"  {self._place(place)}"
-                quote = "" if group.kind == _SENTENCE else self._quote(place, len(start))
-                lines.append(f"{start}  {quote}".rstrip())
+                quote = "" if group.kind == _SENTENCE else self._quote(place)
+                lines.append(f"  {self._place(place)}  {quote}".rstrip())
         return "\n".join(lines) or self._absent
 
     def _words(self, answer: "Answer | AnswerGroup") -> str:
@@ -223,7 +216,7 @@ class Quotes:
                 self._texts[name] = self._library.text(name)
         return None if name is None else self._texts[name]
 
-    def _quote(self, answer: "Answer", used: int) -> str:
+    def _quote(self, answer: "Answer") -> str:
         """The sentence of an answer on one line, with its phrase marked."""
         quote, phrase = answer.quote or "", " ".join(answer.text.split())
         line = " ".join(quote.split())
@@ -236,16 +229,7 @@ class Quotes:
                 at = len(" ".join((text[begin : answer.start] + ".").split())) - 1
         if at < 0:
             return printable(line)
-        return self._cut(line[:at], line[at : at + len(phrase)], line[at + len(phrase) :], used)
-
-    def _cut(self, before: str, phrase: str, after: str, used: int) -> str:
-        if self._width is not None:
-            room = max(_SHORTEST, self._width - used - 2) - len(phrase)
-            if len(before) + len(after) > room:
-                half = max(0, room // 2)
-                kept_before = max(half, room - len(after))
-                kept_after = max(half, room - len(before))
-                before = before if len(before) <= kept_before else "…" + before[-max(1, kept_before - 1) :]
-                after = after if len(after) <= kept_after else after[: max(1, kept_after - 1)] + "…"
-        marked = f"{_MARK}{printable(phrase)}{_END}" if self._marks else printable(phrase)
-        return printable(before) + marked + printable(after)
+        marked = printable(phrase)
+        if self._marks:
+            marked = f"{_MARK}{marked}{_END}"
+        return printable(line[:at]) + marked + printable(line[at + len(phrase) :])

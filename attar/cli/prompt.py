@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from attar.cli.ask import Asking, only_document, print_search_state
@@ -18,11 +17,10 @@ _HELP = """\
 Type a question, or a sentence with ___ for the answer.
 :doc NAME   ask this document; the beginning of its name is enough
 :all        ask all documents
-:list       list the documents
 :help       this
 :quit       leave; so does Ctrl-D"""
-# Questions kept in the history, and names that `:list` prints.
-_HISTORY, _LISTED = 1_000, 50
+# Questions kept in the history.
+_HISTORY = 1_000
 
 
 def history_file() -> Path:
@@ -32,8 +30,6 @@ def history_file() -> Path:
 
 
 class Prompt:
-    """Answers lines until one says to leave."""
-
     def __init__(self, asking: Asking) -> None:
         self._asking, self._library = asking, asking.library
         self._choose(asking.document)
@@ -47,7 +43,7 @@ class Prompt:
         """Read lines with `read_line`, which is given the prompt, until the end."""
         count = len(self._library)
         print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
-        with _history(self._complete):
+        with _history():
             while True:
                 try:
                     line = read_line(self._prompt()).strip()
@@ -78,12 +74,6 @@ class Prompt:
             self._choose(find_document(self._library.store, rest.strip()))
         elif command == ":all":
             self._choose(None)
-        elif command == ":list":
-            names = list(islice((document.name for document in self._library.documents()), _LISTED))
-            left = len(self._library) - len(names)
-            print(
-                "\n".join(map(one_line, names)) + (f"\n… and {left:,} more: attar list" if left > 0 else "")
-            )
         elif line in _ASKED_FOR_HELP:
             print(_HELP)
         elif line.startswith(":"):
@@ -94,23 +84,10 @@ class Prompt:
                 print_search_state(self._library)
             print(self._quotes.answers(answers))
 
-    def _complete(self, typed: str) -> Iterator[str]:
-        """Whole lines that begin like the typed one."""
-        if typed.startswith(":doc "):
-            key = typed.removeprefix(":doc ").casefold()
-            names = (document.name for document in self._library.documents())
-            yield from islice((f":doc {name}" for name in names if name.casefold().startswith(key)), _LISTED)
-        elif typed.startswith(":"):
-            yield from (
-                command
-                for command in (":doc ", ":all", ":list", ":help", ":quit")
-                if command.startswith(typed)
-            )
-
 
 @contextlib.contextmanager
-def _history(complete: Callable[[str], Iterator[str]]) -> Iterator[None]:
-    """Arrow keys, completion of names by Tab, and the questions of earlier sessions, where Python has readline."""
+def _history() -> Iterator[None]:
+    """Arrow keys and the questions of earlier sessions, where Python has readline."""
     try:
         import readline
     except ImportError:
@@ -119,11 +96,6 @@ def _history(complete: Callable[[str], Iterator[str]]) -> Iterator[None]:
     file = history_file()
     with contextlib.suppress(OSError):
         readline.read_history_file(file)
-    readline.set_completer_delims("")
-    readline.set_completer(lambda typed, at: next(islice(complete(typed), at, None), None))
-    # macOS has libedit in its place.
-    is_libedit = "libedit" in (readline.__doc__ or "")
-    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
     readline.set_history_length(_HISTORY)
     try:
         yield

@@ -29,10 +29,10 @@ from attar.cluster.sources import (
     from_table,
     to_table,
 )
-from attar.documents.workers import FileLimits
 from attar.errors import AttarError, OptionError
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
+from attar.options import FileLimits
 from attar.progress import Progress, ignore_progress
 from attar.reader.folders import ReaderFolder, find_reader
 from attar.reader.parts import READER_FILES
@@ -55,18 +55,16 @@ _Keys = NDArray[np.uint64]
 class Workers:
     """The actors that read: how many (None: as many as the cluster has room for), and what each of them gets.
 
-    On a device such as "cuda" that is one GPU unless `gpus` says otherwise, and else CPUs alone.
+    On a device such as "cuda" that is one GPU unless `gpus` says otherwise, and else one CPU.
     """
 
     actors: int | None = None
-    threads: int = 1
     device: str | None = None
     gpus: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("actors", "threads"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise OptionError.expected(name, "a whole number from 1 up", str(value))
+        if self.actors is not None and self.actors < 1:
+            raise OptionError.expected("actors", "a whole number from 1 up", str(self.actors))
         if self.gpus is not None and not 0 < self.gpus < 1_000:
             raise OptionError.expected("gpus", "a number above 0", str(self.gpus))
         if self.gpus is not None and self.device is None:
@@ -83,18 +81,16 @@ class Workers:
 
         room = ray.cluster_resources()
         gpus, cpus = room.get("GPU", 0.0), room.get("CPU", 0.0)
-        if self.gpus_each:
-            most, needed, remedy = gpus / self.gpus_each, f"{self.gpus_each:g} GPU", "leave --device out"
-        else:
-            most, needed, remedy = cpus / self.threads, f"{self.threads} CPUs", "ask for less per actor"
+        most = int(gpus / self.gpus_each if self.gpus_each else cpus)
         if most < 1:
+            needed = f"{self.gpus_each:g} GPU" if self.gpus_each else "a CPU"
             has = f"{gpus:g} GPUs and {cpus:g} CPUs"
-            raise OptionError(f"no actor with {needed} fits into a cluster with {has}", remedy)
-        return min(self.actors or int(most), int(most))
+            message = f"no actor with {needed} fits into a cluster with {has}"
+            raise OptionError(message, "leave --device out, or start more nodes")
+        return min(self.actors or most, most)
 
     def resources(self) -> dict[str, Any]:
-        """What Ray gives each actor."""
-        return {"num_cpus": 0 if self.gpus_each else self.threads, "num_gpus": self.gpus_each or None}
+        return {"num_cpus": 0 if self.gpus_each else 1, "num_gpus": self.gpus_each or None}
 
 
 def read_with_ray(
@@ -128,7 +124,7 @@ def read_with_ray(
             on_change(change)
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(connected(address, (workers.actors or 1) * workers.threads))
+        stack.enter_context(connected(address, workers.actors))
         stack.enter_context(errors_in_one_line())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "The minimum number of concurrent actors")  # of few documents
@@ -216,19 +212,17 @@ class _ReaderFiles:
 
     @classmethod
     def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
-        """The files of a library's reader, or of the given one."""
         given = None if path is None else ReaderFolder.open(path)
         folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
         return cls(files, library.projection)
 
     def load(self, workers: Workers) -> "Reader":
-        """The reader, in an actor."""
         import torch
 
         from attar.reader.reader import Reader
 
-        torch.set_num_threads(workers.threads)
+        torch.set_num_threads(1)
         if workers.gpus_each:
             keep_to_own_cores()
         with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:

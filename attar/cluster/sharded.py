@@ -66,7 +66,6 @@ class LocalShard:
 
 
 def not_running(number: int) -> UnavailableError:
-    """The error for work that only one shard can do."""
     return UnavailableError(f"shard {number} of the library is not running", "try again; Ray restarts it")
 
 
@@ -312,7 +311,6 @@ class ShardedLibrary(ServedLibrary):
         self._calls.running(Library.make_signatures, "sign")
 
     def stats(self) -> Stats:
-        """The totals of the shards that are running."""
         return reduce(_added, self._calls.running(Library.stats))
 
     def check_disk(self) -> None:
@@ -367,7 +365,6 @@ def _added(one: Stats, other: Stats) -> Stats:
 
 
 def _prepare(library: Library) -> bool:
-    """Load a shard's reader; whether a device answers its questions."""
     library.reader.prepare(texts=False)
     return library.has_bank
 

@@ -155,7 +155,6 @@ def refit_shards(
 
 
 def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> int:
-    """Copy all records to the stores of their shards."""
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(Store.open(path, create=False, read_only=True)) for path in sources]
         stores = [stack.enter_context(Store.open(folder / _folder(number))) for number in range(into)]

@@ -15,9 +15,10 @@ from attar.documents.sources import (
     find_files,
     is_known,
 )
-from attar.documents.workers import FileLimits, FileReader
+from attar.documents.workers import FileReader
 from attar.errors import AttarError, FormatError
 from attar.library.drafts import Draft, read_files
+from attar.options import FileLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,12 +36,11 @@ _COLUMN = "documents"
 
 
 class UrlFile(NamedTuple):
-    """A file at an fsspec URL; `data` is there if only this process can read it (`memory://`)."""
+    """A file at an fsspec URL."""
 
     url: str
     name: str
     size: int
-    data: bytes | None = None
 
 
 AnyFile: TypeAlias = SourceFile | UrlFile
@@ -54,7 +54,6 @@ class FoundSources(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
         return sum(map(_size, self.files))
 
 
@@ -93,7 +92,6 @@ def _find_urls(url: str) -> list[UrlFile]:
                 system.unstrip_protocol(path),
                 document_name(name) if counts[document_name(name)] == 1 else name,
                 int(details[path].get("size") or 0),
-                system.cat_file(path) if url.startswith("memory://") else None,
             )
             for path, name in names.items()
         ]
@@ -128,10 +126,8 @@ def _read_url(file: UrlFile, on_bad: Callable[[AttarError], None], reader: FileR
         on_bad(FormatError(f"{file.url}: {fault}"))
 
     try:
-        data = file.data
-        if data is None:
-            with fsspec.open(file.url, "rb") as opened:
-                data = opened.read()
+        with fsspec.open(file.url, "rb") as opened:
+            data = opened.read()
         for document in reader.read_bytes(PurePosixPath(file.url).name, data, name=file.name, on_bad=bad):
             yield Draft.of_source(document, file.url)
     except AttarError as fault:

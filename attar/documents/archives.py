@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, Any, Self
 
-from attar.documents.extracted import Blob, Budget, Extracted, check_size, report
+from attar.documents.extracted import Blob, Budget, SourceDocument, check_size, report
 from attar.errors import AttarError, FormatError
 
 # An archive in an archive in an archive is read, a deeper one is not.
@@ -25,7 +25,7 @@ _TOGETHER = 16
 _MAX_HEADER = 2**20
 _ENCRYPTED = 0x1
 
-ReadMember = Callable[[Blob], Iterator[Extracted]]
+ReadMember = Callable[[Blob], Iterator[SourceDocument]]
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def decompressed(blob: Blob, suffix: str) -> Blob:
     return replace(blob, file=lzma.LZMAFile(blob.file), compressed=True)
 
 
-def read_tar(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+def read_tar(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """The documents of a tar archive, compressed or not, in order."""
     blob = _counted(blob)
     found = False
@@ -68,7 +68,7 @@ def read_tar(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
         raise _nothing_in(blob)
 
 
-def read_zip(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+def read_zip(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """The documents of a zip archive, in order."""
     blob = _counted(blob)
     found = False
@@ -94,7 +94,7 @@ def read_zip(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
 
 def _read_member(
     blob: Blob, path: str, size: int, open_member: Callable[[], IO[bytes]], read: ReadMember
-) -> Iterator[Extracted]:
+) -> Iterator[SourceDocument]:
     """The documents of a member; if it cannot be read, its error is reported and the next one is read."""
     budget = blob.budget
     assert budget is not None  # `_counted`
@@ -121,7 +121,7 @@ def _read_member(
 
 def read_attachment(
     blob: Blob, name: str, data: bytes, subject: str, read: ReadMember
-) -> Iterator[Extracted]:
+) -> Iterator[SourceDocument]:
     """The documents of a file that is attached to an e-mail; the title of one without says to which."""
     if blob.depth >= MAX_DEPTH:
         sentence = f"{blob.where}: {name} is attached to a message within {blob.depth} others"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, parsing
 from attar.documents.plain import decode_text
 from attar.documents.tables import fact, sentence
 from attar.errors import FormatError
@@ -35,19 +35,19 @@ class _Property(NamedTuple):
     value: str
 
 
-def read_calendar(blob: Blob) -> Iterator[Extracted]:
+def read_calendar(blob: Blob) -> Iterator[SourceDocument]:
     """A calendar: its events and tasks."""
     yield _extract(blob, "a calendar (iCalendar)", ("VEVENT", "VTODO", "VJOURNAL"), "SUMMARY", _EVENTS)
 
 
-def read_contacts(blob: Blob) -> Iterator[Extracted]:
+def read_contacts(blob: Blob) -> Iterator[SourceDocument]:
     """An address book: its people."""
     yield _extract(blob, "an address book (vCard)", ("VCARD",), "FN", _PEOPLE)
 
 
 def _extract(
     blob: Blob, expected: str, kinds: tuple[str, ...], title: str, names: dict[str, str]
-) -> Extracted:
+) -> SourceDocument:
     text = decode_text(blob.data(), blob.where)
     with parsing(blob.where, expected):
         builder, entries = TextBuilder(), 0

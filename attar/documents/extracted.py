@@ -34,20 +34,21 @@ class Part(NamedTuple):
     label: str
 
 
-class Extracted(NamedTuple):
-    """A text, its title, its date (ISO 8601), its parts, and its own name if the file gives one.
+class SourceDocument(NamedTuple):
+    """A text with its title, date (ISO 8601) and parts; its name, and the file or folder that it came from.
 
-    `incomplete` says what of the file is missing in the text, if anything. `pictures` are pages whose text has to be
-    recognised.
+    A file's only document has no name of its own until `read_stream` gives it the file's. `incomplete` says what of the
+    file is missing in the text, if anything. `pictures` are pages whose text has to be recognised: `FileReader` does.
     """
 
     text: str
     title: str = ""
     date: str = ""
     parts: tuple[Part, ...] = ()
-    name: str | None = None
+    name: str = ""
     incomplete: str = ""
     pictures: tuple[bytes, ...] = ()
+    source: str = ""
 
 
 @dataclass
@@ -149,10 +150,10 @@ class TextBuilder:
         for row in row_texts([[clean(cell) for cell in row] for row in rows], header):
             self._add(row.text)
 
-    def build(self, title: str = "", date: str = "", name: str | None = None) -> Extracted:
+    def build(self, title: str = "", date: str = "") -> SourceDocument:
         """The text so far."""
         text = "".join(self._pieces)
-        return Extracted(text, short(title), short(date), tuple(self._parts), name, self._missing)
+        return SourceDocument(text, short(title), short(date), tuple(self._parts), incomplete=self._missing)
 
     def _note(self, start: int, label: str) -> None:
         if (self._parts[-1].label if self._parts else "") == label or len(self._parts) > MAX_PARTS:

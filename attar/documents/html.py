@@ -1,16 +1,19 @@
-"""HTML: the main text of a page, without scripts and menus; headings and tables kept. EPUB: the pages of a book."""
+"""HTML: a page without scripts and menus; headings and tables kept. Markdown and the pages of EPUB books, as HTML."""
 
+import html
 import io
-import logging
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parse_xml, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parse_xml, parsing
 from attar.documents.plain import decode_text
 from attar.errors import FormatError
+
+if TYPE_CHECKING:
+    from markdown_it.rules_block import StateBlock
 
 _CHARSET = re.compile(rb"""<(?:meta[^>]+charset\s*=|\?xml[^>]+encoding\s*=)\s*["']?\s*([\w.:-]+)""", re.I)
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -48,17 +51,64 @@ _HIDDEN = frozenset(("script", "style", "template", "noscript"))
 _MAX_COLUMNS, _LONGEST_CELL = 40, 400
 # A block of which most is links is a menu, if it has at least this many.
 _LINKED, _LINKS = 0.75, 4
-# A paragraph of at least this many words is prose; trafilatura must keep this share of it and of headings.
-_PROSE_WORDS, _PROSE_KEPT = 8, 0.98
+# What some programs write before a Markdown text: lines of "key: value" between two lines of dashes.
+_FRONT = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.S)
+_FRONT_LINE = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+)$", re.M | re.I)
+# A comment ends before the next one begins: to look for the end of each from its beginning would be quadratic.
+_MARKUP = re.compile(r"<!--(?:(?!<!--|-->).)*-->|</?[A-Za-z][^<>]*>", re.S)
+# Lists and quotes of Markdown may be nested this deep: Python's stack is not deeper.
+_DEEPEST = 100
 # Bytes of a page of a book.
 _MAX_PAGE = 2**26
 
 
-def read_html(blob: Blob) -> Iterator[Extracted]:
+def read_html(blob: Blob) -> Iterator[SourceDocument]:
     """The main text of an HTML page, its title and its date."""
     markup = decode_html(blob.data(), blob.where)
     with parsing(blob.where, "an HTML page"):
         yield extract_page(markup)
+
+
+def read_markdown(blob: Blob) -> Iterator[SourceDocument]:
+    """A Markdown file, as the HTML that it stands for; the front matter gives title and date."""
+    text = decode_text(blob.data(), blob.where).replace("\r\n", "\n")
+    front = _FRONT.match(text)
+    facts = (
+        {key.lower(): value.strip("\"' ") for key, value in _FRONT_LINE.findall(front[1])} if front else {}
+    )
+    with parsing(blob.where, "Markdown"):
+        root = parse_html(_rendered(text[front.end() :] if front else text))
+        title = "" if root is None else root.xpath("string((//h1|//h2|//h3|//h4|//h5|//h6)[1])")
+        yield _extracted(root, facts.get("title", title), facts.get("date", ""))
+
+
+def _rendered(markdown: str) -> str:
+    """Markdown as HTML, where line ends stay, and HTML in it is without its tags."""
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+
+    def refuse_depth(state: "StateBlock", first_line: int, last_line: int, silent: bool) -> bool:
+        # The parser would drop what is too deep without a word.
+        if state.level >= _DEEPEST - 2:
+            raise ValueError(f"nested more than {_DEEPEST} deep")
+        return False
+
+    def as_text(text: str) -> str:
+        return html.escape(text).replace("\n", "<br>")
+
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST, "breaks": True}).enable("table")
+    parser.block.ruler.before("table", "depth", refuse_depth)
+    renderer = RendererHTML(parser)
+    rules: dict[str, Any] = renderer.rules
+    rules["fence"] = rules["code_block"] = lambda tokens, at, *_: f"<p>{as_text(tokens[at].content)}</p>"
+    rules["html_block"] = lambda tokens, at, *_: f"<p>{as_text(_without_tags(tokens[at].content))}</p>"
+    rules["html_inline"] = lambda tokens, at, *_: as_text(_MARKUP.sub("", tokens[at].content))
+    rules["image"] = lambda tokens, at, *_: as_text(tokens[at].content)
+    return renderer.render(parser.parse(markdown), parser.options, {})
+
+
+def _without_tags(markup: str) -> str:
+    return html.unescape(_MARKUP.sub(" ", markup))
 
 
 def decode_html(data: bytes, where: str) -> str:
@@ -72,41 +122,26 @@ def decode_html(data: bytes, where: str) -> str:
     return decode_text(data, where)
 
 
-def extract_page(markup: str) -> Extracted:
-    """The main text of a page: all of a plain document; of a web page, what trafilatura takes for its text."""
+def extract_page(markup: str) -> SourceDocument:
+    """The text of a page without its menus and footers."""
     root = parse_html(markup)
     if root is None:
-        return Extracted("")
+        return SourceDocument("")
     title, date = clean(root.findtext(".//title") or root.findtext(".//h1") or ""), _date(root)
-    is_web_page = _remove_around(root)
-    whole = _extracted(root, title, date)
-    main = _main_text(root) if is_web_page else None
-    if main is not None:
-        shorter = _extracted(main, title, date)
-        kept = set(shorter.text.split())
-        prose = [words for part in whole.text.split("\n\n") if len(words := part.split()) >= _PROSE_WORDS]
-        needed = [word for words in (*prose, *(label.split() for _, label in whole.parts)) for word in words]
-        # Of a short page trafilatura makes one paragraph of all headings, paragraphs and cells.
-        is_run_together = "\n\n" not in shorter.text and shorter.text not in whole.text
-        if (
-            shorter.text
-            and not is_run_together
-            and sum(word in kept for word in needed) >= _PROSE_KEPT * len(needed)
-        ):
-            return shorter
-    return whole
+    _remove_around(root)
+    return _extracted(root, title, date)
 
 
-def _extracted(root: Any, title: str, date: str) -> Extracted:
+def _extracted(root: Any, title: str, date: str) -> SourceDocument:
     builder = TextBuilder()
-    add_html(builder, root)
+    if root is not None:
+        add_html(builder, root)
     return builder.build(title, date)
 
 
 def text_of_html(markup: str) -> str:
     """The text of a piece of HTML, without choosing parts of it."""
-    root = parse_html(markup)
-    return "" if root is None else _extracted(root, "", "").text
+    return _extracted(parse_html(markup), "", "").text
 
 
 def add_html(builder: TextBuilder, root: Any) -> None:
@@ -183,16 +218,13 @@ def _flat(markup: str) -> str:
     return "".join(pieces)
 
 
-def _remove_around(root: Any) -> bool:
-    """Remove menus, footers and the like; returns whether it is a web page, which has some."""
-    is_web_page = False
+def _remove_around(root: Any) -> None:
     whole = _length(root)
     for element in [*root.iter("*")]:
         parent = element.getparent()
         if parent is None or element.tag in ("html", "body"):
             continue
         around = element.tag in _AROUND or (_is_around(element) and 2 * _length(element) < whole)
-        is_web_page = is_web_page or around or element.tag in ("script", "main", "article")
         if around or element.tag in ("script", "style"):
             previous, tail = element.getprevious(), element.tail
             parent.remove(element)
@@ -200,7 +232,6 @@ def _remove_around(root: Any) -> bool:
                 previous.tail = (previous.tail or "") + tail
             elif tail:
                 parent.text = (parent.text or "") + tail
-    return is_web_page
 
 
 def _is_around(element: Any) -> bool:
@@ -232,25 +263,6 @@ def _is_menu(element: Any) -> bool:
     linked = sum(len("".join(words)) for words in texts)
     # A list of sources has long links.
     return linked >= _LINKED * whole and sum(map(len, texts)) < 5 * len(texts)
-
-
-def _main_text(root: Any) -> Any:
-    import trafilatura
-    from lxml import etree
-
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    logging.getLogger("htmldate").setLevel(logging.CRITICAL)
-    try:
-        main = trafilatura.extract(
-            etree.tostring(root, encoding="unicode", method="html"),
-            output_format="html",
-            include_tables=True,
-            include_comments=False,
-            favor_recall=True,
-        )
-    except Exception:  # of a page that it cannot handle, all text is taken
-        return None
-    return None if not main else parse_html(main)
 
 
 def _date(root: Any) -> str:
@@ -296,7 +308,7 @@ def _has_header(table: Any) -> bool | None:
     return True if names and all(names) else None
 
 
-def read_epub(blob: Blob) -> Iterator[Extracted]:
+def read_epub(blob: Blob) -> Iterator[SourceDocument]:
     """A book: its pages in the order of its spine, with its title and date."""
     with parsing(blob.where, "an EPUB book"):
         archive = zipfile.ZipFile(io.BytesIO(blob.data()))

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from attar.documents.archives import ReadMember, read_attachment
-from attar.documents.extracted import Blob, Extracted, TextBuilder, check_size, clean, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parsing
 from attar.documents.html import decode_html, text_of_html
 from attar.documents.plain import decode_text
 from attar.documents.tables import sentence
@@ -44,7 +44,7 @@ _LONG_NAME, _NAME, _DATA = "3707", "3704", "3701"
 _SENT = (b"\x40\0\x39\0", b"\x40\0\x06\x0e")  # when it was sent, or received, in the stream of fixed sizes
 
 
-def read_eml(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+def read_eml(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """One e-mail, and its attachments as documents of their own."""
     data = blob.data()
     if not data.strip():
@@ -52,7 +52,7 @@ def read_eml(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
     yield from _extract(data, blob, read)
 
 
-def read_mbox(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+def read_mbox(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """The e-mails of an mbox file, each a document: `inbox.mbox-1` and so on."""
     for number, data in enumerate(_messages(blob), 1):
         name = f"{blob.name.rpartition('/')[2]}-{number}"
@@ -82,7 +82,7 @@ def _messages(blob: Blob) -> Iterator[bytes]:
     yield b"".join(lines)
 
 
-def _extract(data: bytes, blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+def _extract(data: bytes, blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     where = blob.where
     with parsing(where, "an e-mail"):
         head, missing = _bounded_head(data)
@@ -268,7 +268,7 @@ def _add_text(builder: TextBuilder, text: str) -> None:
     close("")
 
 
-def read_msg(blob: Blob, read: ReadMember) -> Iterator[Extracted]:
+def read_msg(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """One e-mail, and its attachments as documents of their own."""
     data = blob.data()
     with parsing(blob.where, "an Outlook message"):

@@ -10,7 +10,7 @@ from typing import Any
 
 from attar.documents.extracted import (
     Blob,
-    Extracted,
+    SourceDocument,
     TextBuilder,
     check_size,
     clean,
@@ -37,7 +37,7 @@ _MAX_CELLS = 2_000_000
 _ROW_PARTS = 2_000
 
 
-def read_docx(blob: Blob) -> Iterator[Extracted]:
+def read_docx(blob: Blob) -> Iterator[SourceDocument]:
     """A Word document: paragraphs, headings and tables in order; title and date from its properties."""
     data = blob.data()
     with parsing(blob.where, "a DOCX file"):
@@ -69,7 +69,7 @@ def _add_notes(builder: TextBuilder, main: Any, name: str) -> None:
                 builder.add(" ".join(map(_paragraph, note.iter(f"{_W}p"))))
 
 
-def read_pptx(blob: Blob) -> Iterator[Extracted]:
+def read_pptx(blob: Blob) -> Iterator[SourceDocument]:
     """A presentation: the texts, tables and notes of its slides, which are its parts."""
     data = blob.data()
     with parsing(blob.where, "a PPTX file"):
@@ -121,7 +121,6 @@ def _add_slide(builder: TextBuilder, slide: Any) -> str:
 
 
 def _lines(shape: Any) -> str:
-    """The paragraphs of a shape."""
     breaks = {f"{_A}br": "\n", f"{_A}tab": " "}
     return "\n".join(
         "".join(
@@ -132,7 +131,7 @@ def _lines(shape: Any) -> str:
     )
 
 
-def read_rtf(blob: Blob) -> Iterator[Extracted]:
+def read_rtf(blob: Blob) -> Iterator[SourceDocument]:
     """Rich text, without its formatting."""
     data = blob.data()
     with parsing(blob.where, "an RTF file"):
@@ -147,7 +146,7 @@ def read_rtf(blob: Blob) -> Iterator[Extracted]:
     yield builder.build()
 
 
-def read_xlsx(blob: Blob) -> Iterator[Extracted]:
+def read_xlsx(blob: Blob) -> Iterator[SourceDocument]:
     """A spreadsheet: the rows of its sheets as sentences, with the sheet and row as parts."""
     data = blob.data()
     with parsing(blob.where, "an XLSX file"), warnings.catch_warnings():
@@ -170,7 +169,7 @@ def read_xlsx(blob: Blob) -> Iterator[Extracted]:
     yield builder.build(title, made.date().isoformat() if made and title else "")
 
 
-def read_csv(blob: Blob) -> Iterator[Extracted]:
+def read_csv(blob: Blob) -> Iterator[SourceDocument]:
     """A table of text: its rows as sentences with the names of the columns."""
     text = decode_text(blob.data(), blob.where)
     with parsing(blob.where, "rows of cells"):

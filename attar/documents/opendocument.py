@@ -4,7 +4,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parse_xml, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, clean, parse_xml, parsing
 from attar.documents.office import add_rows, open_package
 from attar.errors import FormatError
 
@@ -19,7 +19,7 @@ _DC = "{http://purl.org/dc/elements/1.1/}"
 _MAX_REPEATED = 1_000
 
 
-def read_opendocument(blob: Blob) -> Iterator[Extracted]:
+def read_opendocument(blob: Blob) -> Iterator[SourceDocument]:
     """A text with its headings and tables, the rows of sheets, or the slides of a presentation with their notes."""
     data = blob.data()
     with parsing(blob.where, "an OpenDocument file"):

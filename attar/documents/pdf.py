@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from attar.documents.extracted import Blob, Extracted, TextBuilder, clean, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, clean, parsing
 from attar.documents.tables import with_tables
 from attar.errors import FormatError
 
@@ -36,7 +36,7 @@ class _Shown(NamedTuple):
     text: str
 
 
-def read_pdf(blob: Blob) -> Iterator[Extracted]:
+def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
     """A PDF file: its pages as parts, title and date from its description."""
     data = blob.data()
     with parsing(blob.where, "a PDF file"):
@@ -70,19 +70,18 @@ def read_pdf(blob: Blob) -> Iterator[Extracted]:
     yield found._replace(pictures=pictures, incomplete=missing)
 
 
-def read_picture(blob: Blob) -> Iterator[Extracted]:
+def read_picture(blob: Blob) -> Iterator[SourceDocument]:
     """A scan or photo, whose text is to be recognised."""
     if blob.ocr == "never":
         raise FormatError(f"{blob.where} is a picture", "recognise its text (--ocr auto)")
-    yield Extracted("", pictures=(blob.data(),))
+    yield SourceDocument("", pictures=(blob.data(),))
 
 
 def _picture(page: "PageObject") -> bytes:
-    """The largest picture of a page."""
     return max((bytes(image.data) for image in page.images), key=len, default=b"")
 
 
-def join_pages(pages: Sequence[str], title: str = "", date: str = "") -> Extracted:
+def join_pages(pages: Sequence[str], title: str = "", date: str = "") -> SourceDocument:
     r"""Pages as one text; a sentence may go on from one to the next.
 
     >>> join_pages(["Ann and her", "son left."]).text, join_pages(["Ann left.", "Bob came."]).text

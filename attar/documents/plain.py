@@ -10,7 +10,7 @@ from typing import Any
 from attar.documents.extracted import (
     MAX_TEXT,
     Blob,
-    Extracted,
+    SourceDocument,
     TextBuilder,
     check_size,
     parsing,
@@ -34,16 +34,6 @@ _SAMPLE = 8192
 _WESTERN = 0.3
 # Every value of a JSON file repeats the keys around it.
 _LONGEST_PATH = 200
-# What JSON calls the values that Python reads.
-_KINDS: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
 # Of decoded binary data, many characters are control characters.
 _CONTROL = 0.02
 
@@ -79,13 +69,13 @@ def is_binary(data: bytes) -> bool:
         return True
 
 
-def read_text(blob: Blob) -> Iterator[Extracted]:
+def read_text(blob: Blob) -> Iterator[SourceDocument]:
     """A plain text, as it is, but for tables in columns of spaces."""
     text = decode_text(blob.data(), blob.where)
-    yield Extracted("\n\n".join(with_tables(text)))
+    yield SourceDocument("\n\n".join(with_tables(text)))
 
 
-def read_json(blob: Blob) -> Iterator[Extracted]:
+def read_json(blob: Blob) -> Iterator[SourceDocument]:
     """A JSON file: a list of objects with "text" as documents, anything else as sentences with its keys."""
     value = _parsed(decode_text(blob.data(), blob.where), blob.where, "JSON")
     if isinstance(value, list) and value and all(map(_is_document, value)):
@@ -98,7 +88,7 @@ def read_json(blob: Blob) -> Iterator[Extracted]:
     yield builder.build(title if isinstance(title, str) else "")
 
 
-def read_json_lines(blob: Blob) -> Iterator[Extracted]:
+def read_json_lines(blob: Blob) -> Iterator[SourceDocument]:
     """JSON lines: one document per line, with "text" and perhaps "id", "name" or "title", and "date".
 
     If the first line has no "text", the file is a table, and each line a row.
@@ -120,7 +110,7 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
             rows.append(row)
             size += len(line)
         else:
-            raise FormatError.expected(where, 'an object with "text", a string', _other_than_document(row))
+            raise FormatError(f'{where} is not an object with "text", a string')
     if rows:
         builder = TextBuilder()
         _add_value(builder, rows)
@@ -129,7 +119,7 @@ def read_json_lines(blob: Blob) -> Iterator[Extracted]:
         raise FormatError(f"{blob.where} is empty", "leave it out")
 
 
-def read_parquet(blob: Blob) -> Iterator[Extracted]:
+def read_parquet(blob: Blob) -> Iterator[SourceDocument]:
     """A Parquet file with a column "text", and perhaps "id", "name" or "title", and "date": one document per row."""
     try:
         import pyarrow as pa
@@ -176,22 +166,11 @@ def _is_document(row: object) -> bool:
     return isinstance(row, dict) and isinstance(row.get("text"), str)
 
 
-def _other_than_document(row: object) -> str:
-    """What came in place of a document, in the words of JSON.
-
-    >>> _other_than_document([1]), _other_than_document({"a": 1}), _other_than_document({"text": 5})
-    ('a list', 'an object without it', '"text" that is a number')
-    """
-    if not isinstance(row, dict):
-        return _KINDS[type(row)]
-    return f'"text" that is {_KINDS[type(row["text"])]}' if "text" in row else "an object without it"
-
-
-def _document(row: dict[str, Any], blob: Blob, number: int) -> Extracted:
+def _document(row: dict[str, Any], blob: Blob, number: int) -> SourceDocument:
     names = (str(row[key]) for key in ("id", "name", "title") if row.get(key))
     title, date = (row.get(key) if isinstance(row.get(key), str) else "" for key in ("title", "date"))
     name = next(names, f"{blob.name.rpartition('/')[2]}-{number}")
-    return Extracted(row["text"], short(title or ""), short(date or ""), (), name)
+    return SourceDocument(row["text"], short(title or ""), short(date or ""), (), name)
 
 
 def _add_value(builder: TextBuilder, value: object) -> None:

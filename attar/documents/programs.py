@@ -13,15 +13,12 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from attar.documents.extracted import Extracted
+from attar.documents.extracted import SourceDocument
 from attar.documents.pdf import join_pages
 from attar.errors import FormatError, MissingError
+from attar.options import FileLimits
 from attar.progress import check_stopped
-
-if TYPE_CHECKING:
-    from attar.documents.workers import FileLimits
 
 # What LibreOffice makes of older files.
 CONVERTED = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx"}
@@ -50,7 +47,7 @@ def has_office() -> bool:
     return shutil.which(_OFFICE) is not None
 
 
-def recognise(where: str, pictures: Sequence[bytes], title: str, limits: "FileLimits") -> Extracted:
+def recognise(where: str, pictures: Sequence[bytes], title: str, limits: FileLimits) -> SourceDocument:
     """The text in pictures of pages, in order."""
     if not has_ocr():
         count = f"{len(pictures)} page{'s' * (len(pictures) != 1)}"
@@ -64,7 +61,7 @@ def recognise(where: str, pictures: Sequence[bytes], title: str, limits: "FileLi
     return join_pages(pages, title)
 
 
-def convert(where: str, suffix: str, data: bytes, limits: "FileLimits") -> bytes:
+def convert(where: str, suffix: str, data: bytes, limits: FileLimits) -> bytes:
     """A file of an older Office program as the newer kind."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, f"file{suffix}").write_bytes(data)
@@ -81,12 +78,12 @@ def convert(where: str, suffix: str, data: bytes, limits: "FileLimits") -> bytes
 
 
 def _run(
-    where: str, command: Sequence[str], folder: str, data: bytes, limits: "FileLimits", deadline: float
+    where: str, command: Sequence[str], folder: str, data: bytes, limits: FileLimits, deadline: float
 ) -> bytes:
     """Run a program within limits, and return what it prints."""
     environment = {name: os.environ[name] for name in ("PATH", "TESSDATA_PREFIX") if name in os.environ}
     environment |= {"HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "OMP_THREAD_LIMIT": "1"}
-    most = [str(limits.memory_mb * 2**20), str(limits.cpu_seconds)]
+    most = [str(limits.max_file_memory_mb * 2**20), str(limits.max_file_seconds)]
     launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, *most, *command]
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed:
         given.write(data)

@@ -1,6 +1,5 @@
 """Files and folders as documents, in a fixed order, one file's text in memory at a time; the kinds of files."""
 
-import io
 import os
 import re
 from collections import Counter
@@ -11,20 +10,19 @@ from typing import IO, NamedTuple
 
 from attar.documents.archives import decompressed, decompressing, read_tar, read_zip
 from attar.documents.cards import read_calendar, read_contacts
-from attar.documents.extracted import Blob, Extracted, OnBad, Part, report
-from attar.documents.html import read_epub, read_html
+from attar.documents.extracted import Blob, OnBad, SourceDocument, report
+from attar.documents.html import read_epub, read_html, read_markdown
 from attar.documents.mail import read_eml, read_mbox, read_msg
-from attar.documents.markdown import read_markdown
 from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, read_xlsx
 from attar.documents.opendocument import read_opendocument
 from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.documents.programs import CONVERTED, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
-from attar.files import MAX_DECOMPRESSED, replace_surrogates
+from attar.files import replace_surrogates
 
 # Which function reads a file, by its suffix.
-_READERS: dict[str, Callable[[Blob], Iterator[Extracted]]] = {
+_READERS: dict[str, Callable[[Blob], Iterator[SourceDocument]]] = {
     ".txt": read_text,
     ".text": read_text,
     ".log": read_text,
@@ -70,23 +68,6 @@ _LEFT_BEHIND = re.compile(
     r"~\$.*|\.~lock\..*|(?:eh)?thumbs\.db|desktop\.ini|\.DS_Store|\._.*|Icon\r|(?:data|lock)\.mdb", re.I
 )
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-
-
-class SourceDocument(NamedTuple):
-    """A text, its name, the name of the file or folder that it came from, and its title, date and parts.
-
-    `incomplete` says what of the file is missing in the text, if anything. `pictures` are pages whose text has to be
-    recognised: `FileReader` does.
-    """
-
-    source: str
-    name: str
-    text: str
-    title: str = ""
-    date: str = ""
-    parts: tuple[Part, ...] = ()
-    incomplete: str = ""
-    pictures: tuple[bytes, ...] = ()
 
 
 class SourceFile(NamedTuple):
@@ -140,26 +121,6 @@ def find_files(
     return found
 
 
-def read_bytes(
-    file_name: str,
-    data: bytes,
-    max_bytes: int = MAX_DECOMPRESSED,
-    *,
-    name: str | None = None,
-    on_bad: OnBad | None = None,
-) -> Iterator[SourceDocument]:
-    """Yield the documents of a file that is in memory, read in this process: `FileReader` is for strangers' files.
-
-    A compressed text, line or member of an archive of more than `max_bytes` is refused. Pictures are, too.
-
-    >>> [document.text for document in read_bytes("a.md", b"# Ann *left*")]
-    ['Ann left']
-    """
-    name = document_name(file_name) if name is None else name
-    file = SourceFile(Path(file_name), name, name, len(data))
-    yield from read_stream(file, io.BytesIO(data), max_bytes, on_bad, ocr="never")
-
-
 def read_stream(
     file: SourceFile,
     stream: IO[bytes],
@@ -170,21 +131,14 @@ def read_stream(
 ) -> Iterator[SourceDocument]:
     """Yield the documents of an open file."""
     blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
-    for extracted in _read_blob(blob, file.path.name):
-        name = replace_surrogates(file.name if extracted.name is None else extracted.name)
-        if not extracted.text.strip() and not extracted.pictures:
-            where = blob.where if extracted.name is None else f"{blob.where}: document {quoted(name)}"
+    for document in _read_blob(blob, file.path.name):
+        name = replace_surrogates(document.name or file.name)
+        if not document.text.strip() and not document.pictures:
+            where = f"{blob.where}: document {quoted(name)}" if document.name else blob.where
             report(FormatError(f"{where} has no text", "leave it out"), on_bad)
             continue
-        yield SourceDocument(
-            source=replace_surrogates(file.source),
-            name=name,
-            text=replace_surrogates(extracted.text),
-            title=extracted.title,
-            date=extracted.date,
-            parts=extracted.parts,
-            incomplete=extracted.incomplete,
-            pictures=extracted.pictures,
+        yield document._replace(
+            source=replace_surrogates(file.source), name=name, text=replace_surrogates(document.text)
         )
 
 
@@ -245,8 +199,9 @@ def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
         reason = "not a file"
     elif file.suffix.lower() in PICTURES and not (pictures and has_ocr()):
         reason = "a picture" + "; install tesseract to read its text" * (not has_ocr())
-    elif (save_as := _other_kind(file.name)) and not (file.suffix.lower() in CONVERTED and has_office()):
-        reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
+    elif save_as := _other_kind(file.name):
+        if not (file.suffix.lower() in CONVERTED and has_office()):
+            reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
     elif not is_known(file.name):
         if file.suffix:
             reason = f"{file.suffix} is not a kind of document; name the file itself to read it as text"
@@ -305,7 +260,7 @@ def document_name(path: str) -> str:
     return path
 
 
-def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
+def _read_blob(blob: Blob, file_name: str) -> Iterator[SourceDocument]:
     """Yield the documents of a file; one of an unknown kind is plain text."""
     suffix, inner = _suffixes(file_name)
     if save_as := _other_kind(file_name):
@@ -322,7 +277,7 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[Extracted]:
         yield from _READERS.get(suffix, read_text)(blob)
 
 
-def _read_member(blob: Blob) -> Iterator[Extracted]:
+def _read_member(blob: Blob) -> Iterator[SourceDocument]:
     """The documents of a member of an archive, named by its path; members of other kinds are left out."""
     name = blob.name.rpartition("/")[2]
     is_picture = PurePosixPath(name).suffix.lower() in PICTURES

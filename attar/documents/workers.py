@@ -1,27 +1,28 @@
 """Files read in a child process that may die: a parser that hangs, swells or crashes costs one file."""
 
 import contextlib
-import select
+import os
+import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
-from attar.documents.extracted import OnBad, report
-from attar.documents.process import LENGTH, Done, FileDocument, Reply, Request
+from attar.documents.extracted import OnBad, SourceDocument, report
 from attar.documents.programs import CONVERTED, convert, has_office, recognise
-from attar.documents.sources import SourceDocument, SourceFile, document_name, find_files
-from attar.errors import AttarError, FormatError, MissingError, OptionError, quoted
+from attar.documents.sources import SourceFile, document_name, find_files, read_stream
+from attar.errors import AttarError, FormatError, MissingError
 from attar.files import replace_surrogates
-from attar.options import option
+from attar.options import FileLimits
 from attar.progress import check_stopped
 
 # A parser may leak: a process that has read this many files is replaced.
@@ -29,32 +30,46 @@ _FILES_PER_PROCESS = 1_000
 
 # Seconds between two looks at whether the work was stopped.
 _PAUSE = 0.1
-_PROGRAM = "from attar.documents.process import main; main()"
+_PROGRAM = "from attar.documents.workers import main; main()"
 
+# Descriptors for the connection, the file, and modules that are being imported.
+_OPEN_FILES = 64
+# Linux tells there how much memory the process has; other systems have no such file, and nothing to read in it.
+_STATUS = "/proc/self/status" if sys.platform == "linux" else os.devnull
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A file to read; its descriptor is sent along."""
+
+    path: str
+    source: str
+    name: str
+    max_bytes: int
+    memory: int
+    cpu_seconds: int
+    password: str = ""
+    ocr: str = "auto"
+
+
+class FileFault(msgspec.Struct, frozen=True, tag=True):
+    """A file, or a member of an archive, that cannot be read."""
+
+    message: str
+    missing: bool = False
+    out_of_memory: bool = False
+
+
+class FileDocument(msgspec.Struct, frozen=True, tag=True):
+    document: SourceDocument
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The file is read."""
+
+
+Reply = FileDocument | FileFault | Done
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reply).decode
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileLimits:
-    """How a file is read, and what that may cost."""
-
-    memory_mb: int = option(1024, "Memory that reading one file may take, in MB.", min=64, max=2**20)
-    cpu_seconds: int = option(120, "CPU time that reading one file may take.", min=1, max=2**20)
-    seconds: float = option(240.0, "Time that reading one file may take.", min=1.0, max=2.0**20)
-    decompressed_mb: int = option(
-        1024,
-        "Size that a compressed text, or a member of an archive, may have when decompressed, in MB.",
-        min=1,
-    )
-    password: str = option("", "Password of encrypted PDF files.")
-    ocr: str = option(
-        "auto", "Recognise text in pictures and scans: auto, always (also where a PDF has text), never."
-    )
-
-    def __post_init__(self) -> None:
-        if self.ocr not in ("auto", "always", "never"):
-            raise OptionError.expected("ocr", "auto, always or never", quoted(self.ocr))
 
 
 def read_sources(
@@ -72,7 +87,7 @@ class FileReader:
     def __init__(self, limits: FileLimits | None = None) -> None:
         self.limits = limits or FileLimits()
         self._process: subprocess.Popen[bytes] | None = None
-        self._connection: socket.socket | None = None
+        self._connection: Connection | None = None
         self._files = 0
 
     @property
@@ -134,25 +149,25 @@ class FileReader:
                 path=replace_surrogates(str(file.path)),
                 source=replace_surrogates(file.source),
                 name=replace_surrogates(file.name),
-                max_bytes=limits.decompressed_mb * 2**20,
-                memory=limits.memory_mb * 2**20,
-                cpu_seconds=limits.cpu_seconds,
+                max_bytes=limits.max_decompressed_mb * 2**20,
+                memory=limits.max_file_memory_mb * 2**20,
+                cpu_seconds=limits.max_file_seconds,
                 password=limits.password,
                 ocr=limits.ocr,
             )
         )
         with contextlib.suppress(OSError):  # if it has just died, its replies say so
-            connection = self._started()
-            socket.send_fds(connection, [LENGTH.pack(len(request))], [stream.fileno()])
-            connection.sendall(request)
+            process, connection = self._started()
+            connection.send_bytes(request)
+            send_handle(connection, stream.fileno(), process.pid)
         self._files += 1
 
-    def _started(self) -> socket.socket:
+    def _started(self) -> "tuple[subprocess.Popen[bytes], Connection]":
         is_dead = self._process is not None and self._process.poll() is not None
         if is_dead or self._files >= _FILES_PER_PROCESS:
             self.close()
-        if self._connection is None:
-            self._connection, other = socket.socketpair()
+        if self._process is None or self._connection is None:
+            self._connection, other = Pipe()
             with other:
                 # -P: a module in the current folder must not be taken for one of a parser's.
                 command = [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())]
@@ -160,7 +175,7 @@ class FileReader:
                     command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
                 )
             self._files = 0
-        return self._connection
+        return self._process, self._connection
 
     def _replies(self, file: SourceFile, on_bad: OnBad | None) -> Iterator[SourceDocument]:
         while True:
@@ -201,33 +216,17 @@ class FileReader:
 
     def _receive(self) -> bytes:
         """The next message; waits for at most `seconds`."""
-        deadline = time.monotonic() + self.limits.seconds
-        (length,) = LENGTH.unpack(self._bytes(LENGTH.size, deadline))
-        if length > self.limits.memory_mb * 2**20:
-            raise _EndedError("it sent more than it may have in memory")
-        return self._bytes(length, deadline)
-
-    def _bytes(self, count: int, deadline: float) -> bytes:
-        connection = self._connection
+        deadline, connection = time.monotonic() + self.limits.seconds, self._connection
         if connection is None:
             raise _EndedError("")
-        data = bytearray()
-        while len(data) < count:
-            check_stopped()
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
-            ready, _, _ = select.select([connection], [], [], min(left, _PAUSE))
-            if not ready:
-                continue
-            try:
-                more = connection.recv(min(count - len(data), 2**20))
-            except OSError:
-                more = b""
-            if not more:
-                raise _EndedError("")
-            data += more
-        return bytes(data)
+        try:
+            while not connection.poll(_PAUSE):
+                check_stopped()
+                if time.monotonic() > deadline:
+                    raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
+            return connection.recv_bytes(self.limits.max_file_memory_mb * 2**20)
+        except (EOFError, OSError) as fault:
+            raise _EndedError("") from fault
 
     def _why_ended(self, fault: Exception) -> str:
         if str(fault) and isinstance(fault, _EndedError):
@@ -239,11 +238,11 @@ class FileReader:
         except subprocess.TimeoutExpired:
             return "the process that reads it failed"
         if code == -signal.SIGXCPU:
-            return f"reading it took more than {self.limits.cpu_seconds} s of CPU time"
+            return f"reading it took more than {self.limits.max_file_seconds} s of CPU time"
         return self._too_much_memory() if code else "the process that reads it failed"
 
     def _too_much_memory(self) -> str:
-        return f"reading it took more than {self.limits.memory_mb:,} MB of memory, or failed"
+        return f"reading it took more than {self.limits.max_file_memory_mb:,} MB of memory, or failed"
 
     def close(self) -> None:
         """End the child process; the next file starts another."""
@@ -263,3 +262,82 @@ class FileReader:
 
 class _EndedError(Exception):
     """The child process ended, hung or sent nonsense."""
+
+
+# The other process: it cannot connect anywhere, start a program, or open another file than those of its own packages;
+# the kernel ends it when it needs too much memory or time.
+
+
+def main() -> None:
+    """Answer requests until the other end closes the connection."""
+    decode, encode = msgspec.msgpack.Decoder(Request).decode, msgspec.msgpack.Encoder().encode
+    with Connection(int(sys.argv[1])) as connection, open(_STATUS) as status, contextlib.suppress(EOFError):
+        confine()
+        while True:
+            request = decode(connection.recv_bytes())
+            descriptor = recv_handle(connection)
+            _limit(request, status)
+            for reply in _replies(request, descriptor):
+                connection.send_bytes(encode(reply))
+
+
+def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
+    faults: list[AttarError] = []
+    file = SourceFile(Path(request.path), request.source, request.name, 0)
+    try:
+        with os.fdopen(descriptor, "rb") as stream:
+            for document in read_stream(
+                file, stream, request.max_bytes, faults.append, request.password, request.ocr
+            ):
+                yield from (FileFault(str(fault)) for fault in faults)
+                faults.clear()
+                yield FileDocument(document)
+        yield from (FileFault(str(fault)) for fault in faults)
+    except MissingError as fault:
+        yield FileFault(str(fault), missing=True)
+    except AttarError as fault:
+        yield from (FileFault(str(earlier)) for earlier in faults)
+        yield FileFault(str(fault))
+    except MemoryError:
+        yield FileFault("", out_of_memory=True)
+    except Exception as fault:  # a parser's own mistake must not end the others' files
+        reason = " ".join(str(fault).split())[:120] or type(fault).__name__
+        error = FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out")
+        yield FileFault(str(error))
+    yield Done()
+
+
+def _limit(request: Request, status: IO[str]) -> None:
+    """Allow this much memory and CPU time on top of what the process has used so far."""
+    status.seek(0)
+    used = [int(line.split()[1]) * 1024 for line in status if line.startswith("VmData:")]
+    memory = sum(used) + request.memory
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, most))
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(usage.ru_utime + usage.ru_stime) + 1 + request.cpu_seconds
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
+
+
+def confine() -> None:
+    """Refuse what no parser of a document needs. The hook cannot be removed."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    packages = {os.path.realpath(place) for place in (*sys.path, sys.prefix, sys.base_prefix) if place}
+    allowed = ("/etc/mime.types", *(f"{place}/" for place in (*packages, "/usr")))
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(path, int):
+                return
+            writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if writes or not os.path.realpath(os.fsdecode(path)).startswith(allowed):
+                raise PermissionError(f"a file that is being read asks for another: {event}")
+        elif event.startswith(("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.", "os.")):
+            if event in ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv"):
+                return
+            raise PermissionError(f"a file that is being read asks for {event}")
+
+    sys.addaudithook(refuse)

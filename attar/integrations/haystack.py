@@ -21,7 +21,7 @@ class HaystackRetriever:
         passages = find_passages(self._library, query, self._top)
         return {
             "documents": [
-                Document(content=passage.text, meta=passage.metadata(), score=passage.score)
+                Document(content=passage.text, meta=passage.metadata, score=passage.score)
                 for passage in passages
             ]
         }

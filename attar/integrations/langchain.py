@@ -22,7 +22,7 @@ class LangChainRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         return [
-            Document(page_content=passage.text, metadata=passage.metadata() | {"score": passage.score})
+            Document(page_content=passage.text, metadata=passage.metadata | {"score": passage.score})
             for passage in find_passages(self.library, query, self.top)
         ]
 

@@ -18,7 +18,7 @@ class LlamaIndexRetriever(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [
-            NodeWithScore(node=TextNode(text=passage.text, metadata=passage.metadata()), score=passage.score)
+            NodeWithScore(node=TextNode(text=passage.text, metadata=passage.metadata), score=passage.score)
             for passage in find_passages(self._library, query_bundle.query_str, self._top)
         ]
 

@@ -1,7 +1,6 @@
 """What every framework for language models is given: passages for its retriever, and answers as text for its tool."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from attar.errors import AttarError
 from attar.results import Answer, Hit
@@ -24,40 +23,24 @@ class AskedLibrary(Protocol):
     def ask_all(self, question: str, *, top: int | None = 5) -> list[Answer]: ...
 
 
-@dataclass(frozen=True)
-class FoundPassage:
-    """A passage of a document that search found; `start` and `end` are its characters."""
+class FoundPassage(NamedTuple):
+    """A passage of a document that search found; `metadata` says where it stands."""
 
     text: str
-    document: str
-    title: str
     score: float
-    start: int
-    end: int
-    place: str | None
-
-    def metadata(self) -> dict[str, Any]:
-        """Everything but the text and the score, as frameworks keep it next to a text, where it has any.
-
-        >>> FoundPassage("Ann left.", "letter", "", 2.5, 0, 9, None).metadata()
-        {'document': 'letter', 'start': 0, 'end': 9}
-        """
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in ("text", "score") and value not in ("", None)
-        }
+    metadata: dict[str, Any]
 
 
 def find_passages(library: AskedLibrary, query: str, top: int) -> list[FoundPassage]:
     """The passages of the best `top` documents, those of the best document first."""
-    return [
-        FoundPassage(
-            passage.text, hit.document, hit.title, hit.score, passage.start, passage.end, passage.place
-        )
-        for hit in library.search(query, top=top, passages=True)
-        for passage in hit.passages
-    ]
+    found = []
+    for hit in library.search(query, top=top, passages=True):
+        for passage in hit.passages:
+            places = {"start": passage.start, "end": passage.end, "place": passage.place}
+            about = {"document": hit.document, "title": hit.title} | places
+            given = {name: value for name, value in about.items() if value not in ("", None)}
+            found.append(FoundPassage(passage.text, hit.score, given))
+    return found
 
 
 def answer_text(library: AskedLibrary, question: str, top: int = 3) -> str:

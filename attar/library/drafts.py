@@ -19,11 +19,12 @@ from attar.store.records import Fault, Origin, Parts, Record, digest_of, key_of,
 from attar.store.store import Store
 
 if TYPE_CHECKING:
-    from attar.documents.extracted import OnBad
+    from attar.documents.extracted import OnBad, SourceDocument
     from attar.documents.following import ReadFile
-    from attar.documents.sources import FoundFiles, SourceDocument, SourceFile
-    from attar.documents.workers import FileLimits, FileReader
+    from attar.documents.sources import FoundFiles, SourceFile
+    from attar.documents.workers import FileReader
     from attar.library.library import Library
+    from attar.options import FileLimits
     from attar.reader.reader import Reader
 
 # About the seconds of work that a kill loses.

@@ -9,7 +9,7 @@ Read it in this order:
 | cloze, build             | documents with `@entityN` for names and questions with a blank: read, built    |
 | sets, batches            | a set's splits as flat arrays, questions drawn from them, batches of both         |
 | network                  | documents into memories, questions into queries, scores of names; the saved files |
-| train, evaluate, compare | one network, its accuracy, mechanisms under the same conditions                   |
+| train, compare           | one network and its accuracy, mechanisms under the same conditions                |
 | recall                   | how many pairs a memory of so many bytes recalls                                  |
 | timing, table1           | the costs of the paper's Table 1, predicted and measured                          |
 """

@@ -141,7 +141,7 @@ def _starts(lengths: NDArray[Any]) -> Offsets:
 
 
 # What the CPU reads: on a GPU, each step would wait for these.
-_ON_CPU = ("lengths", "sentence_ends", "names", "counts", "indices")
+_ON_CPU = ("lengths", "names", "counts", "indices")
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,6 @@ def assemble(split: EncodedSplit, all_numbers: Offsets, documents: Offsets) -> B
         Documents(
             ids=torch.from_numpy(ids),
             lengths=torch.from_numpy(np.diff(split.document_starts)[documents]),
-            sentence_ends=torch.from_numpy(of_documents(split.sentence_ends, split.document_starts, 0) > 0),
             names=torch.from_numpy(names),
             # A name that occurs only in held-out sentences is not a candidate.
             candidates=torch.from_numpy(np.where(counts > 0, numbers, -1)),
@@ -264,7 +263,6 @@ def _assemble_questions(
     return Questions(
         ids=torch.from_numpy(ids),
         lengths=torch.from_numpy(stop - first),
-        blanks=torch.from_numpy((ids == PLACEHOLDER).argmax(1)),
         documents=torch.from_numpy(document),
         places=torch.from_numpy(document * most + within),
         most=most,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attar.documents.sources import SourceDocument
+from attar.documents.extracted import SourceDocument
 from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import AtomicFiles, refuse_existing
@@ -62,7 +62,7 @@ def build_set(
     texts = _read_sources(sources)
     splits = split_documents([text.name for text in texts], options.validation, options.test, options.seed)
     counts = WordCounts(_sentences_to_count(texts, splits, progress))
-    vocabulary = Vocabulary.build(counts, options.vocabulary_size, options.entities)
+    vocabulary = Vocabulary.build(counts)
     finder = CapitalFinder(counts.capitals, vocabulary.words)
 
     def documents() -> Iterator[tuple[str, ClozeDocument]]:
@@ -83,7 +83,6 @@ def build_set(
         }
         files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
         files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    _warn_of_empty_splits(options, tallies)
     return about
 
 
@@ -116,7 +115,7 @@ def _cloze_documents(
     rng = np.random.default_rng([options.seed, zlib.crc32(text.name.encode("utf-8", "replace"))])
     windows = []
     for number, window in enumerate(_cut_windows(list(iterate_sentences(text.text)), options.window)):
-        sentences, names = number_names(window, find, rng, options.entities)
+        sentences, names = number_names(window, find, rng)
         windows.append(ClozeDocument(f"{text.name}#{number}", text.source, sentences, names))
     for whole, reduced in zip(windows, draw_questions(windows, rng, options.questions), strict=True):
         if reduced.questions and len(count_names(reduced.sentences)) > 1:
@@ -143,10 +142,10 @@ def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[lis
 
 
 def number_names(
-    sentences: Iterable[Sequence[str]], find: FindNames, rng: np.random.Generator, limit: int
+    sentences: Iterable[Sequence[str]], find: FindNames, rng: np.random.Generator
 ) -> tuple[list[list[str]], dict[int, str]]:
     """The sentences in lower case with `@entityN` for names, and the names by N: numbers in random order."""
-    table = NameTable(limit)
+    table = NameTable()
     marked = list(mark_names(sentences, table, find))
     order = rng.permutation(len(table.names)).tolist()
     renamed = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)}
@@ -203,16 +202,6 @@ def _summary(tally: Counter[str]) -> dict[str, Any]:
         "tokens_per_document": round(tally["tokens"] / documents, 1),
         "names_per_document": round(tally["names"] / documents, 2),
     }
-
-
-def _warn_of_empty_splits(options: BuildOptions, tallies: Mapping[str, Counter[str]]) -> None:
-    for split, rule in (("validation", options.validation), ("test", options.test)):
-        if _share(rule) != 0 and not (split in tallies and tallies[split]["documents"]):
-            texts = sum(tally["sources"] for tally in tallies.values())
-            noun = "text" if texts == 1 else "texts"
-            logging.getLogger("attar").warning(
-                "attar: nothing for %s in %d %s; give more texts", split, texts, noun
-            )
 
 
 def split_documents(names: Sequence[str], validation: str, test: str, seed: int) -> list[str]:

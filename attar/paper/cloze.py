@@ -161,46 +161,29 @@ class QuestionFile:
 
 
 def parse_question(data: bytes, where: str) -> QuestionFile:
-    r"""Parse a `.question` file of five blocks; errors name the line.
+    r"""Parse a `.question` file of five blocks.
 
     >>> parse_question(b"u\n\n@entity1 left .\n\n@placeholder left\n\n@entity1\n\n@entity1:Ann", "a").names
     ((1, 'Ann'),)
     """
 
-    def malformed(line: int, expected: str, got: str) -> FormatError:
-        return FormatError.expected(f"{where}, line {line}", expected, got)
+    def malformed(reason: str) -> FormatError:
+        return FormatError(f"{where} is not a question of the CNN set: {reason}")
 
     try:
-        blocks = data.decode().rstrip("\n").split("\n\n")
-    except UnicodeDecodeError as fault:
-        line = data.count(b"\n", 0, fault.start) + 1
-        raise malformed(line, "UTF-8 text", f"the byte 0x{data[fault.start]:02x}") from fault
-    if len(blocks) != len(_BLOCKS):
-        blank = f"five blocks separated by blank lines ({', '.join(_BLOCKS)})"
-        raise FormatError.expected(where, blank, f"{len(blocks)} blocks")
-    lines = [1]  # the first line of each block
-    for block in blocks:
-        lines.append(lines[-1] + block.count("\n") + 2)
-    url, document, question, answer, _ = blocks
-    for line, kind, block in zip(lines, _BLOCKS[:4], blocks, strict=False):
-        if not block.strip() or "\n" in block:
-            raise malformed(line, f"the {kind} on one line", repr(block[:40]))
+        url, document, question, answer, named = data.decode().rstrip("\n").split("\n\n")
+    except ValueError as fault:  # not five blocks, or not UTF-8
+        raise malformed(f"expected {', '.join(_BLOCKS)}, with blank lines between them") from fault
+    rows = [_NAME.fullmatch(row) for row in named.split("\n")]
+    names = dict.fromkeys((int(row[1]), row[2]) for row in rows if row)
+    numbers = {number for number, _ in names}
+    if None in rows or len(numbers) < len(names):
+        raise malformed("expected names as @entityN:Name, each N from 0 to 9999 once")
     if question.split().count(PLACEHOLDER_TOKEN) != 1:
-        raise malformed(lines[2], f"a question with one {PLACEHOLDER_TOKEN}", repr(question[:60]))
-    names: dict[int, str] = {}
-    for line, row in enumerate(blocks[4].split("\n"), lines[4]):
-        match = _NAME.fullmatch(row)
-        if not match:
-            raise malformed(line, "@entityN:Name, N from 0 to 9999 without leading zeros", repr(row[:40]))
-        number, name = int(match[1]), match[2]
-        other = names.setdefault(number, name)
-        if other != name:
-            raise malformed(line, f"one name for @entity{number}", f"{name[:40]!r} after {other[:40]!r}")
-    if entity_number(answer) not in names:
-        raise malformed(lines[3], "an answer among the names below it", repr(answer[:40]))
-    if answer not in document.split():  # no network can choose it
-        raise malformed(lines[3], "an answer that is in the document", repr(answer[:40]))
-    return QuestionFile(url, document, question, answer, tuple(names.items()))
+        raise malformed(f"expected a question with one {PLACEHOLDER_TOKEN}")
+    if entity_number(answer) not in numbers or answer not in document.split():  # no network can choose it
+        raise malformed("expected an answer among the names, and in the document")
+    return QuestionFile(url, document, question, answer, tuple(names))
 
 
 def split_tokens(tokens: Sequence[str]) -> list[list[str]]:

@@ -20,12 +20,11 @@ import torch
 
 from attar.errors import AttarError, FormatError, MissingError, OptionError, install_command, writing_to
 from attar.files import atomic_file
-from attar.paper.evaluate import Evaluation, Score, evaluate
 from attar.paper.network import load_network
 from attar.paper.options import SPLITS, TrainingOptions
 from attar.paper.sets import ClozeSet
 from attar.paper.timing import aligned_table
-from attar.paper.train import Row, train
+from attar.paper.train import BASELINES, NETWORK, WHOLE, Evaluation, Row, evaluate, train
 from attar.progress import Progress, ignore_progress
 
 MECHANISMS = ("none", "linear", "gated", "softmax")
@@ -205,39 +204,30 @@ def read_result(folder: Path) -> Result | None:
 
 
 class Accuracy(msgspec.Struct):
-    """The test accuracy of each seed, their mean and standard deviation, and the mean 95 % interval over documents.
+    """The test accuracy of each seed, their mean and standard deviation.
 
-    >>> low, high = Score(0.25, 0.0, 0.5, 8, 2), Score(0.75, 0.5, 1.0, 8, 2)
-    >>> Accuracy.of([low, high])
-    Accuracy(test=[0.25, 0.75], mean=0.5, deviation=0.3535533905932738, low=0.25, high=0.75)
-    >>> Accuracy.of([low]).deviation is None
-    True
+    >>> Accuracy.of([0.25, 0.75]), Accuracy.of([0.25]).deviation
+    (Accuracy(test=[0.25, 0.75], mean=0.5, deviation=0.3535533905932738), None)
     """
 
     test: list[float]
     mean: float
     deviation: float | None  # of one seed there is none
-    low: float
-    high: float
 
     @classmethod
-    def of(cls, scores: Sequence[Score]) -> "Accuracy":
-        accuracies = [score.accuracy for score in scores]
-        low, high = fmean(score.low for score in scores), fmean(score.high for score in scores)
-        deviation = stdev(accuracies) if len(accuracies) > 1 else None
-        return cls(accuracies, fmean(accuracies), deviation, low, high)
+    def of(cls, test: list[float]) -> "Accuracy":
+        return cls(test, fmean(test), stdev(test) if len(test) > 1 else None)
 
 
 class MechanismReport(msgspec.Struct):
-    """A mechanism's test accuracy, over all questions and per source, and its validation accuracy by seed and epoch."""
+    """A mechanism's test accuracy by source, "all" first, and its validation accuracy by seed and epoch."""
 
-    whole: Accuracy
-    sources: dict[str, Accuracy]
+    test: dict[str, Accuracy]
     validation: list[list[float]]
 
 
 class Report(msgspec.Struct):
-    """What the runs share, and what they differ in; baselines' accuracies are by name, then by source ("" for all)."""
+    """What the runs share, and what they differ in; baselines' accuracies are by source, then by name."""
 
     options: dict[str, Any]
     mechanisms: dict[str, MechanismReport]
@@ -246,27 +236,22 @@ class Report(msgspec.Struct):
 
 def make_report(options: dict[str, Any], results: Mapping[str, Sequence[Result]]) -> Report:
     """Summarize the results of all runs, one per seed and mechanism; `options` are what the runs share."""
-    mechanisms = {}
-    for name, runs in results.items():
-        tests = [run.test for run in runs]
-        mechanisms[name] = MechanismReport(
-            Accuracy.of([test.network for test in tests]),
-            {source: Accuracy.of([test.sources[source] for test in tests]) for source in tests[0].sources},
+    test = next(iter(results.values()))[0].test  # the baselines are those of every run
+    mechanisms = {
+        name: MechanismReport(
+            {part: Accuracy.of([run.test[part][NETWORK].accuracy for run in runs]) for part in test},
             [[row["validation_accuracy"] for row in run.history] for run in runs],
         )
-    test = next(iter(results.values()))[0].test  # the baselines are those of every run
-    baselines = {
-        name: {"": whole.accuracy}
-        | {source: part.accuracy for source, part in test.source_baselines[name].items()}
-        for name, whole in test.baselines.items()
+        for name, runs in results.items()
     }
+    baselines = {part: {name: scores[name].accuracy for name in BASELINES} for part, scores in test.items()}
     return Report(options, mechanisms, baselines)
 
 
 def difference(lower: Accuracy, higher: Accuracy) -> tuple[float, float | None]:
     """The difference between two mechanisms' means, and its standard error over seeds if there are several.
 
-    >>> one, two = Accuracy([0.5], 0.5, None, 0.4, 0.6), Accuracy([1.0, 0.5], 0.75, 0.2, 0.7, 0.8)
+    >>> one, two = Accuracy([0.5], 0.5, None), Accuracy([1.0, 0.5], 0.75, 0.2)
     >>> difference(one, two), difference(two, two)
     ((0.25, None), (0.0, 0.2))
     """
@@ -282,20 +267,15 @@ def markdown_table(report: Report) -> str:
     A step is the difference to the mechanism above, ± its standard error over seeds.
     """
     rows: list[list[str]] = []
-    sources = next(iter(report.mechanisms.values())).sources
-    for source in ["", *sources] if len(sources) > 1 else [""]:
-        test, above = source or "all", None
+    for part, baselines in report.baselines.items():
+        above = None
         for name, mechanism in report.mechanisms.items():
-            row = mechanism.sources[source] if source else mechanism.whole
+            row = mechanism.test[part]
             accuracy = f"{row.mean:.3f}" if row.deviation is None else f"{row.mean:.3f} ± {row.deviation:.3f}"
-            step = "" if above is None else _step(*difference(above, row))
-            seeds = " ".join(f"{value:.3f}" for value in row.test)
-            rows.append([test, name, accuracy, step, f"{row.low:.3f} … {row.high:.3f}", seeds])
+            rows.append([part, name, accuracy, "" if above is None else _step(*difference(above, row))])
             above = row
-        for name, accuracies in report.baselines.items():
-            if source in accuracies:
-                rows.append([test, name, f"{accuracies[source]:.3f}", "", "", ""])
-    return aligned_table(["test", "mechanism", "accuracy", "step", "95 % interval", "each seed"], rows)
+        rows += [[part, name, f"{value:.3f}", ""] for name, value in baselines.items()]
+    return aligned_table(["test", "mechanism", "accuracy", "step"], rows)
 
 
 def _step(change: float, error: float | None) -> str:
@@ -336,7 +316,7 @@ def draw_figure(report: Report, path: Path) -> None:
         curves = np.array(row.validation)
         epochs = np.arange(1, curves.shape[1] + 1)
         markers: dict[str, Any] = {"marker": marker, "markersize": 4, "markevery": max(1, len(epochs) // 12)}
-        label = f"{name} (test {row.whole.mean:.3f})"
+        label = f"{name} (test {row.test[WHOLE].mean:.3f})"
         axes.plot(epochs, curves.mean(0), line, color=colour, label=label, **markers)
         axes.fill_between(epochs, curves.min(0), curves.max(0), color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("epochs")

@@ -18,7 +18,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from attar.errors import FormatError
 from attar.files import AtomicFiles
@@ -28,12 +27,6 @@ from attar.nn.mechanisms.keyed import KeyedAttention
 from attar.ops.checks import length_mask
 from attar.paper.options import COPY_MECHANISMS, NetworkOptions, mechanism_options
 from attar.paper.words import FIRST_ENTITY, PAD, VOCABULARY_FILE, Vocabulary
-
-States = Float[Tensor, "B n k"]
-Embeddings = Float[Tensor, "B n d"]
-Lengths = Int[Tensor, " B"]
-Ends = Bool[Tensor, "B n"]
-Mask = Bool[Tensor, "B n"] | None
 
 # The initial scales of the embeddings of words and of names. A readout sums over all tokens, of which one in forty is
 # a name in a novel: with words as large as names, the difference between questions is lost, and training with the
@@ -48,7 +41,6 @@ class Documents:
 
     ids: Int[Tensor, "B n"]
     lengths: Int[Tensor, " B"]
-    sentence_ends: Bool[Tensor, "B n"]
     names: Int[Tensor, "B n"]  # the index of each token among its document's candidates, -1 for none
     candidates: Int[Tensor, "B c"]  # their entity numbers, -1 after the last or if it is not in the text
 
@@ -59,7 +51,6 @@ class Questions:
 
     ids: Int[Tensor, "Q l"]
     lengths: Int[Tensor, " Q"]
-    blanks: Int[Tensor, " Q"]  # position of the blank
     documents: Int[Tensor, " Q"]  # index of the document of each
     places: Int[Tensor, " Q"]  # index in [B, m], flattened
     most: int  # questions per document, at most
@@ -67,89 +58,25 @@ class Questions:
 
 
 class Encoder(nn.Module):
-    """Embeddings to states: a forward GRU, the paper's encoder.
+    """Embeddings to states: a forward GRU, the paper's encoder."""
 
-    With `two_way`, a forward and a backward GRU of half the size each, their states concatenated: the backward GRU
-    starts from 0 at the end of every sentence, so that a state sees the rest of its own.
-    """
-
-    def __init__(self, input_size: int, size: int, *, two_way: bool) -> None:
+    def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
-        backward = size // 2 if two_way else 0
-        self.forward_gru = nn.GRU(input_size, size - backward, batch_first=True)
-        self.backward_gru = nn.GRU(input_size, backward, batch_first=True) if two_way else None
+        self.gru = nn.GRU(input_size, size, batch_first=True)
 
-    def forward(self, x: Embeddings, lengths: Lengths, sentence_ends: Ends | None = None) -> States:
-        """The states, 0 in padding. `sentence_ends` is true at the last token of each sentence.
-
-        Lengths and ends may be on the CPU while the embeddings are on a GPU, which then waits for nothing.
-        """
+    def forward(self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n k"]:
+        """The states, 0 in padding; lengths may be on the CPU while the embeddings are on a GPU."""
+        if 0 in x.shape[:2]:
+            return x.new_zeros(*x.shape[:2], self.gru.hidden_size)
         mask = length_mask(lengths, x)
         # Padding must not meet a weight: 0 · NaN would reach its gradient.
-        x = _blank(x, mask)
-        states = read_forward(self.forward_gru, x, mask)
-        if self.backward_gru is None:
-            return states
-        if sentence_ends is None:
-            # On the CPU, where sorting sentences needs no GPU.
-            sentence_ends = torch.zeros(x.shape[:2], dtype=torch.bool)
-        return torch.cat([states, read_backward(self.backward_gru, x, lengths, sentence_ends)], 2)
+        states: Tensor = self.gru(_blank(x, mask))[0]
+        return _blank(states, mask)
 
 
-def _blank(x: Embeddings, mask: Mask) -> Embeddings:
+def _blank(x: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"] | None) -> Float[Tensor, "B n d"]:
     """The same with 0 in padding."""
     return x if mask is None else x.masked_fill(~mask[:, :, None], 0)
-
-
-def read_forward(gru: nn.GRU, x: Embeddings, mask: Mask) -> States:
-    """The states from left to right; padding comes after a document's last token, and is not read."""
-    batch, n, _ = x.shape
-    if batch == 0 or n == 0:
-        return x.new_zeros(batch, n, gru.hidden_size)
-    states: Tensor = gru(x)[0]
-    return _blank(states, mask)
-
-
-def read_backward(gru: nn.GRU, x: Embeddings, lengths: Lengths, ends: Ends) -> States:
-    """The states from right to left, from 0 at every end; all sentences of all documents in one batch."""
-    batch, n, _ = x.shape
-    source, at_once = sort_backward(ends, lengths)
-    if source.numel() == 0:
-        return x.new_zeros(batch, n, gru.hidden_size)
-    source = source.to(x.device, non_blocking=True)
-    # Packed, so that one long sentence does not pad the others to its own length.
-    packed = PackedSequence(x.flatten(0, 1).index_select(0, source), at_once.cpu())
-    states: Tensor = gru(packed)[0].data
-    hidden = states.new_zeros(batch * n, gru.hidden_size).index_copy(0, source, states)
-    return hidden.view(batch, n, gru.hidden_size)
-
-
-def sort_backward(ends: Ends, lengths: Lengths) -> tuple[Int[Tensor, " t"], Int[Tensor, " steps"]]:
-    """The order in which tokens are read backward: first every sentence's last token, then those before them.
-
-    The tokens' indices in the flattened batch, longest sentence first within a step, and the number of sentences
-    read at each step: the parts of a packed sequence.
-
-    >>> source, at_once = sort_backward(torch.tensor([[True, False, False, True, False]]), torch.tensor([5]))
-    >>> source.tolist(), at_once.tolist()  # sentences: 0 | 1 2 3 | 4
-    ([3, 0, 4, 2, 1], [3, 1, 1])
-    """
-    n = ends.shape[1]
-    tokens = lengths.to(ends.device, torch.int64)[:, None]
-    place = torch.arange(n, device=ends.device)
-    last = ((ends & (place < tokens)) | (place == tokens - 1)).flatten().nonzero()[:, 0]
-    before = nn.functional.pad(last[:-1], (1, 0), value=-1)
-    # A document's first sentence begins with the document, not after the padding of the previous one.
-    counts = last - torch.maximum(before, last // max(n, 1) * n - 1)
-    counts, order = counts.sort(descending=True, stable=True)
-    last = last[order]
-    sentence = torch.repeat_interleave(counts)
-    step = torch.arange(len(sentence), device=ends.device) - (counts.cumsum(0) - counts)[sentence]
-    at_once = torch.bincount(step)
-    # Sentences are sorted by length: those that are read at a step are the first ones.
-    source = torch.empty_like(sentence)
-    source[(at_once.cumsum(0) - at_once)[step] + sentence] = last[sentence] - step
-    return source, at_once
 
 
 class PaperHead(nn.Module):
@@ -199,10 +126,8 @@ class Network(nn.Module):
         size = options.hidden_size
         self.embedding = nn.Embedding(words, options.embedding_size, padding_idx=PAD)
         self.dropout = nn.Dropout(options.dropout)
-        # A question is one sentence: looking ahead within it is reading all of it.
-        self.two_way = options.encoder == "lookahead"
-        self.document_encoder = Encoder(options.embedding_size, size, two_way=self.two_way)
-        self.question_encoder = Encoder(options.embedding_size, size, two_way=self.two_way)
+        self.document_encoder = Encoder(options.embedding_size, size)
+        self.question_encoder = Encoder(options.embedding_size, size)
         kind, given = mechanism_options(options.mechanism)
         self.mechanism = attention(kind, size, **given)
         self.head = self._make_head(entities)
@@ -226,19 +151,16 @@ class Network(nn.Module):
     def read(self, documents: Documents) -> Memories:
         """The memories of documents; only `keyed` writes the embeddings."""
         embedded = self.embedding(documents.ids)
-        hidden: Tensor = self.document_encoder(
-            self.dropout(embedded), documents.lengths, documents.sentence_ends
-        )
+        hidden: Tensor = self.document_encoder(self.dropout(embedded), documents.lengths)
         written = {"values": embedded} if isinstance(self.mechanism, KeyedAttention) else {}
         return self.mechanism.encode(self.dropout(hidden), documents.lengths, **written)
 
     def ask(self, questions: Questions) -> Float[Tensor, "Q k"]:
-        """The queries of questions: the state at the blank if it depends on both sides of it, else the last."""
+        """The queries of questions: their last states."""
         hidden: Tensor = self.question_encoder(self.dropout(self.embedding(questions.ids)), questions.lengths)
         last = (questions.lengths - 1).clamp(min=0).to(hidden.device, non_blocking=True)
-        at = questions.blanks if self.two_way else last
         queries: Tensor = self.dropout(
-            hidden.gather(1, at[:, None, None].expand(-1, 1, hidden.shape[2]))[:, 0]
+            hidden.gather(1, last[:, None, None].expand(-1, 1, hidden.shape[2]))[:, 0]
         )
         return queries
 

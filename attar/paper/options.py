@@ -18,7 +18,6 @@ RECALL_MECHANISMS = (*PAPER_MECHANISMS, "keyed", "keyed-ridge", "delta", "gated-
 # Pairs that are read once, and pairs of a document that is read in parts.
 RARE_PAIRS = 8
 MERGED_PAIRS = 64
-ENCODERS = ("gru", "lookahead")
 _LARGEST_SIZE = 2**20
 _HIGHEST_SEED = 2**32 - 1  # NumPy's limit
 
@@ -32,10 +31,6 @@ class BuildOptions:
     validation: str = option("0.08", "Validation texts: a share (0.08), or a rule on the position (i%20==0).")
     test: str = option("0.08", "Test texts: as for --validation.")
     seed: int = option(0, "Random seed; the same seed gives the same set.", min=0)
-    vocabulary_size: int = option(20_000, "Number of words in the vocabulary.", min=1)
-    entities: int = option(
-        ENTITIES, "Most names of a document that a network can tell apart.", min=1, max=9_999
-    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -46,7 +41,6 @@ class NetworkOptions:
     """What a network is made of, apart from its vocabulary. The defaults are the paper's."""
 
     mechanism: str = option("gated", f"{', '.join(PAPER_MECHANISMS)}, keyed or keyed-ridge.")
-    encoder: str = option("gru", "gru, or lookahead: also backward within each sentence.")
     hidden_size: int = option(100, "Hidden size k.", min=1, max=_LARGEST_SIZE)
     embedding_size: int = option(100, "Embedding size.", min=1, max=_LARGEST_SIZE)
     dropout: float = option(0.0, "Dropout probability.")
@@ -54,12 +48,10 @@ class NetworkOptions:
     def __post_init__(self) -> None:
         check_ranges(self)
         _check_choice("mechanism", self.mechanism, PAPER_MECHANISMS + COPY_MECHANISMS)
-        _check_choice("encoder", self.encoder, ENCODERS)
         if not 0 <= self.dropout < 1:
             raise OptionError.expected("dropout", "a share from 0 to below 1", repr(self.dropout))
 
     def network(self) -> "NetworkOptions":
-        """The options of the network alone."""
         return NetworkOptions(**{field.name: getattr(self, field.name) for field in fields(NetworkOptions)})
 
 
@@ -78,7 +70,6 @@ class TrainingOptions(NetworkOptions):
     batch_size: int = option(64, "Documents per step.", min=1)
     questions: int = option(10, "Questions drawn per document and epoch.", min=1)
     lr: float = option(4e-3, "Peak learning rate of Adam.")
-    grad_clip: float = option(5.0, "Maximum gradient norm; 0 disables clipping.", min=0)
     seed: int = option(0, "Random seed.", min=0, max=_HIGHEST_SEED)
 
     def __post_init__(self) -> None:

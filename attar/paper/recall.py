@@ -97,7 +97,6 @@ class Associator(nn.Module):
         return self.mechanism.encode(self.state(torch.cat(embedded, -1)))
 
     def recall(self, memories: Any, keys: Int[Tensor, "B m"]) -> Float[Tensor, "B m v"]:
-        """The scores of all values for each key."""
         scores: Tensor = self.head(self.mechanism.lookup(memories, self.query(self.keys(keys))))
         return scores
 
@@ -190,7 +189,6 @@ def recall_loss(scores: Float[Tensor, "B m v"], values: Int[Tensor, "B m"]) -> F
 
 
 def run_recall(options: RecallOptions, device: str, mechanism: str, size: int, seed: int) -> RecallRun:
-    """Train a network and measure it."""
     began = time.perf_counter()
     torch.manual_seed(seed)
     network = Associator(mechanism, size, options.vocabulary).to(device)
@@ -303,7 +301,6 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def _by_network(report: RecallReport) -> dict[tuple[str, int], list[RecallRun]]:
-    """The runs of all seeds of each mechanism and size."""
     groups: dict[tuple[str, int], list[RecallRun]] = {}
     for run in report.runs:
         groups.setdefault((run.mechanism, run.size), []).append(run)

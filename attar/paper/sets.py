@@ -53,13 +53,6 @@ class EncodedSplit:
         return np.diff(self.document_starts)
 
     @cached_property
-    def sentence_ends(self) -> NDArray[np.bool_]:
-        """True at the last token of every sentence [T]."""
-        ends = np.zeros(len(self.ids), np.bool_)
-        ends[self.sentence_starts[1:][np.diff(self.sentence_starts) > 0] - 1] = True
-        return ends
-
-    @cached_property
     def fingerprint(self) -> str:
         """A hash of documents and questions, independent of where and when the set was copied."""
         digest = hashlib.sha256()

@@ -50,7 +50,6 @@ class Method(NamedTuple):
     reference: Callable[[Tensor, Tensor], Tensor]
 
     def error(self, hidden: Tensor, queries: Any) -> float:
-        """The error of a readout against float64."""
         readouts = torch.as_tensor(self.lookup(self.store(hidden), queries)).reshape(-1, hidden.shape[1])
         exact = torch.as_tensor(queries).double().reshape(-1, hidden.shape[1])
         return relative_error(readouts, self.reference(hidden.double(), exact))
@@ -98,7 +97,6 @@ def softmax_numpy(hidden: Floats, queries: Floats) -> Floats:
 
 
 def softmax_torch(hidden: Tensor, queries: Tensor) -> Tensor:
-    """The same in torch."""
     return torch.softmax(queries @ hidden.mT, -1) @ hidden
 
 
@@ -225,7 +223,6 @@ COLUMNS = (
 
 
 def describe_table1(table: Table1) -> str:
-    """The machine, one table, and how it was measured."""
     clock = "CPU time of one thread" if table.device == "cpu" else "the device's own time"
     notes = (
         f"k = {table.k}, float32, questions per call: {table.questions_per_call:,}; {clock}, medians; all sizes are "

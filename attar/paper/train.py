@@ -1,23 +1,21 @@
-"""Training: Adam on the questions of an epoch, then validation; it resumes, and keeps the best weights."""
+"""Training: Adam on the questions of an epoch, then validation; it resumes, and keeps the best weights. Accuracy."""
 
-import fcntl
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torch.utils.data import DataLoader
 
 from attar.errors import AttarError, FormatError, OptionError, writing_to
-from attar.files import atomic_file, lock_file, refuse_existing
+from attar.files import atomic_file, lock_run, refuse_existing
 from attar.paper.batches import Batch, ClozeBatches, load_in_background
 from attar.paper.network import NETWORK_FILES, Network, save_network
 from attar.paper.options import TrainingOptions
@@ -31,20 +29,24 @@ RUN = "run"
 HISTORY = "history.json"
 LAST = "last.ckpt"
 BEST = "best.ckpt"
-_OTHER_OUT = "choose another --out"
 _NEW_RUN = "start a new run without --resume"
-# Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
-# whether it is alive.
-_LOCK_TIMEOUT = 6.0
 # One process prepares 10,000 documents per second, less than an H200 takes with a GRU of hidden size 100.
 _GPU_WORKERS = 2
 # Validation keeps no gradients, so its batches are larger.
 _VALIDATION_BATCHES = 4
 # Seeds dropout apart for each epoch of each seed, so that a resumed run continues as if it had not stopped.
 _EPOCHS_PER_SEED = 1_000_003
+# The largest norm of a step's gradient.
+_GRADIENT = 5.0
 # The learning rate rises from a twentieth of its peak, in one step of fifty.
 _FIRST_LR = 0.05
 _WARMUP = 0.02
+
+_RESAMPLES = 1000
+# The answer without any candidate: always wrong.
+NO_GUESS = -1
+WHOLE, NETWORK = "all", "network"
+BASELINES = ("most frequent name", "most frequent name not in the question")
 
 Row = dict[str, float]
 
@@ -86,10 +88,10 @@ def train(
     resume = resume and last.is_file()
     if not (resume or replace):
         files = [*(folder / name for name in NETWORK_FILES), last]
-        refuse_existing(files, f"add --resume or --replace, or {_OTHER_OUT}")
+        refuse_existing(files, "add --resume or --replace, or choose another --out")
     cloze_set = ClozeSet.open(options.data, progress=progress)
     cloze_set.check_splits("training", "validation")
-    with locked(folder / RUN):
+    with lock_run(folder / RUN):
         data = TrainingData.of(cloze_set)
         if torch.cuda.is_available():
             torch.set_num_threads(1)  # the CPU only launches kernels, and parallel runs share its cores
@@ -102,31 +104,6 @@ def train(
         about = {"training": options.described(), "history": run.history}
         save_network(folder, run.network, data.vocabulary, about)
     return run.history
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Make and lock a folder: a second run is refused. The lock of a killed run is released."""
-    with writing_to(folder, _OTHER_OUT):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if not lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT):
-            raise AttarError(f"another run uses {folder}", f"wait for it, stop it, or {_OTHER_OUT}")
-        yield
-    finally:
-        os.close(file)
-
-
-class _Checkpoint(msgspec.Struct):
-    """All that a run continues with; torch checks the tensors in the last three when it loads them."""
-
-    history: list[Row]
-    options: dict[str, Any]
-    data: dict[str, str]
-    network: dict[str, Any]
-    optimizer: dict[str, Any]
-    schedule: dict[str, Any]
 
 
 class TrainingRun:
@@ -182,8 +159,7 @@ class TrainingRun:
             outcome = self.outcome(batch)
             self.optimizer.zero_grad(set_to_none=True)
             (outcome.losses.sum() / outcome.answerable.sum().clamp(min=1)).backward()  # type: ignore[no-untyped-call]
-            if self.options.grad_clip:
-                nn.utils.clip_grad_norm_(self.network.parameters(), self.options.grad_clip)
+            nn.utils.clip_grad_norm_(self.network.parameters(), _GRADIENT)
             self.optimizer.step()
             self.schedule.step()
             loss.add(outcome.losses.detach(), outcome.answerable)
@@ -224,11 +200,22 @@ class TrainingRun:
 
     def load(self, file: Path) -> None:
         """Continue from a checkpoint; one of other options or data is refused."""
+        checkpoint = _load(file)
         try:
-            checkpoint = msgspec.convert(_load(file), _Checkpoint)
-        except msgspec.ValidationError as fault:
-            raise FormatError(f"{file} is not the last checkpoint of a run ({fault})", _NEW_RUN) from fault
-        changed = self.options.changes(checkpoint.options)
+            self._check_same(checkpoint["options"], checkpoint["data"])
+            self.network.load_state_dict(checkpoint["network"])
+            self.optimizer.load_state_dict(checkpoint["optimizer"])
+            self.schedule.load_state_dict(checkpoint["schedule"])
+            self.history = checkpoint["history"]
+        except AttarError:
+            raise
+        except (RuntimeError, ValueError, KeyError, TypeError) as fault:
+            raise FormatError(
+                f"{file} is not the last checkpoint of this run, or is damaged", _NEW_RUN
+            ) from fault
+
+    def _check_same(self, options: dict[str, Any], data: dict[str, str]) -> None:
+        changed = self.options.changes(options)
         if changed:
             raise OptionError.expected(
                 f"{self.options.folder}: options to resume with",
@@ -236,19 +223,10 @@ class TrainingRun:
                 ", ".join(repr(now) for _, now in changed.values()),
                 f"give the same, or {_NEW_RUN}",
             )
-        other = [
-            name for name, value in self.data.fingerprints().items() if checkpoint.data.get(name) != value
-        ]
+        other = [name for name, value in self.data.fingerprints().items() if data.get(name) != value]
         if other:
             message = f"the {' and '.join(other)} of {self.options.data} changed since the run began"
             raise FormatError(message, f"restore them, or {_NEW_RUN}")
-        try:
-            self.network.load_state_dict(checkpoint.network)
-            self.optimizer.load_state_dict(checkpoint.optimizer)
-            self.schedule.load_state_dict(checkpoint.schedule)
-        except (RuntimeError, ValueError, KeyError, TypeError) as fault:
-            raise FormatError(f"{file} is of another network or damaged", _NEW_RUN) from fault
-        self.history = checkpoint.history
 
 
 @dataclass(frozen=True)
@@ -287,3 +265,84 @@ def _load(file: Path) -> Any:
     except Exception as fault:  # whatever zip, pickle and torch raise for a damaged file
         reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0]
         raise FormatError(f"{file} is not a whole checkpoint ({reason})", _NEW_RUN) from fault
+
+
+@dataclass(frozen=True)
+class Score:
+    """The share of correct answers, its 95 % interval, and the number of questions and documents."""
+
+    accuracy: float
+    low: float
+    high: float
+    questions: int
+    documents: int
+
+
+# By source, "all" first, then by name: the network's score and the baselines'.
+Evaluation = dict[str, dict[str, Score]]
+
+
+@torch.inference_mode()
+def evaluate(
+    network: Network, split: EncodedSplit, *, batch_size: int = 128, progress: Progress = ignore_progress
+) -> Evaluation:
+    """The scores on all fixed questions of a split, and per source if there are several; on a GPU if there is one."""
+    if len(split.answers) == 0:
+        raise FormatError("the split has no questions to ask", "evaluate on validation or test")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network = network.to(device).eval()
+    parts = []  # per question: its document, and who is right
+    batches = ClozeBatches(split, size=batch_size)
+    for done, batch in enumerate(batches):
+        progress("evaluating", done, len(batches))
+        moved = batch.to(device)
+        scores = network(moved.documents, moved.questions).float().cpu()
+        best = torch.where(scores.amax(1).isfinite(), scores.argmax(1), NO_GUESS).numpy()
+        guesses = np.stack([best, *most_frequent_candidates(batch)], 1)
+        document = batch.indices.numpy()[batch.questions.documents.numpy()]
+        parts.append(np.column_stack([document, guesses == batch.answers.numpy()[:, None]]))
+    table = np.concatenate(parts)
+    source = split.source_of[table[:, 0]]
+    tables = {WHOLE: table}
+    if len(split.sources) > 1:
+        tables |= {
+            str(name): table[source == at] for at, name in enumerate(split.sources) if (source == at).any()
+        }
+    return {
+        part: {name: score(rows, column) for column, name in enumerate((NETWORK, *BASELINES), 1)}
+        for part, rows in tables.items()
+    }
+
+
+def most_frequent_candidates(batch: Batch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The most frequent candidate per question [Q], and the most frequent that the question does not mention [Q].
+
+    Of equally frequent ones the first in the document; `NO_GUESS` if there is none.
+    """
+    counts, names = batch.counts.numpy(), batch.documents.names.numpy()
+    width = names.shape[1]
+    first = np.full(counts.shape, width)
+    row, column = np.nonzero(names >= 0)
+    np.minimum.at(first, (row, names[row, column]), column)
+    rank = np.where(counts > 0, counts - first / (width + 1), -np.inf)[batch.questions.documents.numpy()]
+    unasked = np.where(batch.questions.asked.numpy(), -np.inf, rank)
+    return _best(rank), _best(unasked)
+
+
+def _best(ranks: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.where(ranks.max(1) > 0, ranks.argmax(1), NO_GUESS)
+
+
+def score(table: NDArray[np.int64], column: int) -> Score:
+    """The accuracy of one column, with an interval by resampling documents, whose questions are correlated.
+
+    >>> score(np.array([[0, 1], [0, 1], [1, 0], [1, 0]]), 1)
+    Score(accuracy=0.5, low=0.0, high=1.0, questions=4, documents=2)
+    """
+    documents, place = np.unique(table[:, 0], return_inverse=True)
+    right = np.bincount(place, table[:, column])
+    asked = np.bincount(place)
+    drawn = np.random.default_rng(0).integers(len(documents), size=(_RESAMPLES, len(documents)))
+    shares = right[drawn].sum(1) / asked[drawn].sum(1)
+    low, high = np.quantile(shares, (0.025, 0.975))
+    return Score(float(right.sum() / asked.sum()), float(low), float(high), int(asked.sum()), len(documents))

@@ -120,7 +120,6 @@ class CapitalFinder:
         self._words = frozenset(words)
 
     def find(self, sentence: Sequence[str], known: NameTable) -> list[tuple[int, int]]:
-        """The names' places (start, stop), in order."""
         names: list[tuple[int, int]] = []
         heading = not any(map(str.islower, sentence))  # there, capitals mean nothing
         for at, word in enumerate(sentence):

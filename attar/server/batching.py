@@ -63,7 +63,6 @@ class Batcher(Generic[Job, Result]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     def submit(self, job: Job, weight: int = 1) -> asyncio.Future[Result]:
-        """Queue a job; a full queue refuses it."""
         if self._closed:
             raise ProblemError(503, "the server is stopping")
         if not self._has_room(weight):
@@ -135,7 +134,6 @@ class Batcher(Generic[Job, Result]):
         self._start()
 
     async def close(self) -> None:
-        """Finish all queued jobs and accept no more."""
         self._closed = True
         while self._busy:
             await asyncio.sleep(0.01)
@@ -151,7 +149,6 @@ class SerialExecutor:
 
     @property
     def idle(self) -> bool:
-        """Whether no job runs or waits."""
         return not self._pending
 
     async def run(self, work: Callable[[], Value]) -> Value:
@@ -174,7 +171,6 @@ class SerialExecutor:
         self._pending -= 1
 
     async def close(self) -> None:
-        """Finish all jobs."""
         while self._pending:
             await asyncio.sleep(0.01)
         self._thread.shutdown()
@@ -227,7 +223,7 @@ class AskQueue(Batcher[AskJob, list[Asked]]):
         super().__init__(
             partial(answer_together, library),
             name="ask",
-            max_batch=settings.max_batch,
+            max_batch=_MAX_BATCH,
             max_queue=settings.max_queue,
             on_batch=lambda jobs: metrics.batches.observe(sum(len(job.questions) for job in jobs)),
             on_queue=metrics.queue.set,
@@ -277,8 +273,12 @@ def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> l
     return asked
 
 
+# Work per batch: larger ones are hardly faster.
+_MAX_BATCH = 256
 # Work that is done for one request before others have their turn: about an eighth of a second.
 _TURN = 128
+# Characters of a question or query.
+MAX_QUESTION = 2_000
 # Characters of all questions of a request: those of 1,000 long ones would take minutes.
 MAX_CHARACTERS = 128_000
 # Answers that a request may ask for; each takes some 300 bytes of the reply.

@@ -35,8 +35,6 @@ _CANDIDATES = 64
 
 
 class Connection(HttpToolsProtocol):
-    """A client's connection."""
-
     # Seconds for a request's head, and for an answer of which nothing is read.
     patience = 10.0
 
@@ -72,7 +70,6 @@ class Connection(HttpToolsProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         self._timer.cancel()
         super().connection_lost(exc)
 
@@ -138,14 +135,12 @@ class Connection(HttpToolsProtocol):
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
         self._overhead = 0
         if self._left > 0:
             self._left -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request."""
         self._overhead = self._left = 0
         super().on_message_complete()
 

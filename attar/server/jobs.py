@@ -69,13 +69,11 @@ class RunningJob:
         self._is_cancelled = False
 
     def progress(self, done: int, total: int) -> None:
-        """Tell how many characters are read."""
         self._job.done, self._job.total = done, total
         if time.monotonic() - self._written > _PERIOD:
             self._write()
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Tell what was written."""
         self._job.changes = [*self._job.changes, *changes]
         self._write()
 
@@ -87,7 +85,6 @@ class RunningJob:
         return self._is_cancelled or self._jobs.is_closing
 
     def run(self, work: "Callable[[RunningJob], None]") -> None:
-        """Do the work, and keep how it ended."""
         self._job.state = "running"
         self._write()
         try:
@@ -121,7 +118,6 @@ class Jobs:
         self.is_closing = False
 
     def submit(self, what: str, work: Callable[[RunningJob], None]) -> Job:
-        """Accept a job; one more than the limit is refused."""
         self._forget()
         with self._lock:
             if self._unfinished >= self._limit:
@@ -138,7 +134,6 @@ class Jobs:
             self._unfinished -= 1
 
     def get(self, job_id: str) -> Job:
-        """A job by its id."""
         kept = self._read(job_id)
         job = kept.job
         if not job.ended and not is_alive(kept.process):
@@ -158,7 +153,6 @@ class Jobs:
             raise ProblemError(404, detail) from None
 
     def all(self) -> list[Job]:
-        """All jobs, the oldest first."""
         self._forget()
         jobs = []
         for path in self._folder.glob(f"*{_JOB}"):
@@ -181,7 +175,6 @@ class Jobs:
             partial.write_bytes(msgspec.json.encode(_JobFile(os.getpid(), job)))
 
     def close(self) -> None:
-        """Stop the job that runs, and drop those that wait."""
         self.is_closing = True
         self._thread.shutdown(cancel_futures=True)
 

@@ -6,7 +6,6 @@ Worker processes share their metrics in a folder, by prometheus_client's own mul
 import asyncio
 import itertools
 import logging
-import math
 import os
 import platform
 import re
@@ -65,10 +64,8 @@ _MAX_CLIENT = 60
 _LOG_SECONDS = 1.0
 _STORE = {
     "documents": "Documents in the store.",
-    "tokens": "Tokens of all documents.",
     "memory_bytes": "Bytes of all memories.",
     "file_bytes": "Bytes of the store's file.",
-    "readers": "Reader slots in use.",
 }
 
 
@@ -109,12 +106,10 @@ class Metrics:
         self.queue = live("attar_queue_length", "Work of the questions that wait, in milliseconds.")
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
         self._requests.labels(route, str(status)).inc()
         self._latencies.labels(route).observe(seconds)
 
     def count_questions(self, count: int, *, to_all: bool) -> None:
-        """Count answered questions."""
         self._questions.labels("all" if to_all else "one").inc(count)
 
     def text(self, stats: "Stats | None" = None) -> bytes:
@@ -131,31 +126,10 @@ class Metrics:
             MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
         return registry
 
-    def questions(self) -> tuple[int, float | None]:
-        """How many questions were answered, and the median seconds of a request that asks some; None before any."""
+    def questions(self) -> int:
+        """How many questions were answered."""
         samples = [sample for family in self._of_all_processes().collect() for sample in family.samples]
-        count = sum(sample.value for sample in samples if sample.name == "attar_questions_total")
-        buckets = {
-            float(sample.labels["le"]): sample.value
-            for sample in samples
-            if sample.name == "attar_request_seconds_bucket" and sample.labels["route"] == "ask"
-        }
-        return int(count), median(buckets)
-
-
-def median(buckets: Mapping[float, float]) -> float | None:
-    """The median of a histogram: the counts of values up to each bound.
-
-    >>> median({0.25: 0, 0.75: 4, float("inf"): 4}), median({float("inf"): 0})
-    (0.5, None)
-    """
-    half = max(buckets.values(), default=0) / 2
-    low, below = 0.0, 0.0
-    for high, count in sorted(buckets.items()) if half else ():
-        if count >= half:
-            return low if high == math.inf else low + (high - low) * (half - below) / (count - below)
-        low, below = high, count
-    return None
+        return int(sum(sample.value for sample in samples if sample.name == "attar_questions_total"))
 
 
 class Observe:
@@ -256,7 +230,6 @@ def _processes(folder: str | None) -> list[int]:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this user is there."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -270,5 +243,4 @@ def new_request_id() -> str:
 
 
 def _request_id(sent: bytes) -> str:
-    """The client's own id if it is safe to log, or a new one."""
     return sent.decode() if _SAFE_ID.fullmatch(sent) else new_request_id()

@@ -48,7 +48,6 @@ class Parameter:
     schema: Mapping[str, Any]
 
     def describe(self) -> dict[str, Any]:
-        """As OpenAPI has it."""
         described = {"name": self.name, "in": "query", "required": False, "description": self.text}
         return described | {"schema": self.schema}
 
@@ -91,7 +90,6 @@ class Route:
 
 
 def openapi_document(routes: Sequence[Route], version: str) -> dict[str, Any]:
-    """The OpenAPI document of routes."""
     shapes: list[Shape] = [Problem]
     paths: dict[str, Any] = {}
     for route in routes:
@@ -140,7 +138,6 @@ def _errors(route: Route) -> list[int]:
 
 
 def _content(shape: Shape) -> dict[str, Any]:
-    """The media types of a body and their schemas."""
     if shape is None:
         return {_TEXT: {"schema": {"type": "string"}}}
     if shape is Upload:

@@ -88,11 +88,9 @@ class ProblemError(Exception):
             self.headers.setdefault("retry-after", str(RETRY_AFTER))
 
     def described(self, instance: str = "") -> Problem:
-        """The problem object of a request or a job."""
         return Problem(self.title, self.status, self.detail, kind=self.kind, instance=instance)
 
     def response(self, request_id: str) -> Response:
-        """The response with the problem object."""
         problem = self.described(f"urn:request:{request_id}")
         return Response(msgspec.json.encode(problem), self.status, self.headers, MEDIA_TYPE)
 

@@ -27,7 +27,7 @@ from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
-from attar.server.batching import AskJob, check_cost, check_length, work_of
+from attar.server.batching import MAX_QUESTION, AskJob, check_cost, check_length, work_of
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
 from attar.server.openapi import Route, Upload
@@ -124,7 +124,7 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     asks_all = _asks_all(body)
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
-        check_length("question", len(question), service.settings.max_question)
+        check_length("question", len(question), MAX_QUESTION)
     # A device answers a batch as fast as one question.
     on_device = service.library.has_bank and not body.within
     work = [1 if on_device else work_of(question, body.top, body.look, asks_all) for question in questions]
@@ -184,7 +184,7 @@ def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
-    check_length("question", len(body.question), service.settings.max_question)
+    check_length("question", len(body.question), MAX_QUESTION)
     check_cost([body.question], body.top, [])
     groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
@@ -195,7 +195,7 @@ async def list_answers(service: Service, request: Request, body: wire.ListAnswer
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
-    check_length("query", len(body.query), service.settings.max_question)
+    check_length("query", len(body.query), MAX_QUESTION)
     search_all = partial(
         service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
     )
@@ -309,7 +309,6 @@ async def cancel_job(service: Service, request: Request) -> wire.Job:
 async def status(service: Service, request: Request) -> wire.Status:
     """Show the size of the library, and what the server is doing."""
     stats = await service.status.run(service.library.stats)
-    questions, seconds = service.metrics.questions()
     return wire.Status(
         version=attar.__version__,
         reader=stats.reader or "",
@@ -317,8 +316,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         documents=stats.documents,
         memory_bytes=stats.memory_bytes,
         file_bytes=stats.file_bytes,
-        questions=questions,
-        question_seconds=seconds,
+        questions=service.metrics.questions(),
         signatures=service.signing,
         look=await service.status.run(lambda: service.library.default_look),
     )

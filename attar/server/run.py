@@ -67,7 +67,6 @@ def _run(settings: Settings, address: Address, library: "ServedLibrary | None" =
         timeout_worker_healthcheck=_HEALTH_CHECK_SECONDS,
         ssl_keyfile=address.ssl_keyfile,
         ssl_certfile=address.ssl_certfile,
-        ssl_keyfile_password=address.ssl_keyfile_password,
         **uvicorn_options(settings),
     )
     with listen(address) as listening:
@@ -86,7 +85,6 @@ def _run(settings: Settings, address: Address, library: "ServedLibrary | None" =
 
 
 def uvicorn_options(settings: Settings) -> dict[str, Any]:
-    """The options of uvicorn that do not depend on the address."""
     return {
         "http": Connection,
         "ws": "none",
@@ -157,17 +155,13 @@ class PlainFormatter(logging.Formatter):
     """One line per event: time, level, message and fields; the trace of a bug has a line per call."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with the fields after the message."""
         fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
         line = f"{self.formatTime(record)} {record.levelname} {record.getMessage()}{fields}"
         return "\n".join([printable(line, _MAX_LINE), *_trace(record)])
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """The object as a line."""
         event: dict[str, Any] = {
             "time": record.created,
             "level": record.levelname.lower(),

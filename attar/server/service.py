@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-from attar.documents.workers import FileLimits, FileReader
+from attar.documents.workers import FileReader
 from attar.errors import AttarError, UnknownDocumentError
 from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
+from attar.options import FileLimits
 from attar.results import Asked, Subset
 from attar.server.batching import AskQueue, SerialExecutor, check_length, turns
 from attar.server.jobs import Jobs
@@ -28,6 +29,8 @@ Value = TypeVar("Value")
 _LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED_MB = 64
+# Seconds that reading a file may take by the clock: programs that recognise text take a while.
+_FILE_SECONDS = 240.0
 
 
 class Service:
@@ -36,9 +39,10 @@ class Service:
     def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
         self.library, self.settings, self.metrics = library, settings, metrics
         limits = FileLimits(
-            memory_mb=settings.max_file_memory_mb,
-            cpu_seconds=max(1, int(settings.timeout)),
-            decompressed_mb=max(_DECOMPRESSED_MB, settings.max_text * 4 // 2**20),
+            max_file_memory_mb=settings.max_file_memory_mb,
+            max_file_seconds=max(1, int(settings.timeout)),
+            seconds=_FILE_SECONDS,
+            max_decompressed_mb=max(_DECOMPRESSED_MB, settings.max_text * 4 // 2**20),
         )
         self._opened = contextlib.ExitStack()
         # Each for one thread: that of small files, and that of jobs.

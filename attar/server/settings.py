@@ -29,7 +29,6 @@ class Address:
     workers: int = option(1, "Number of worker processes.", min=1, max=64)
     ssl_keyfile: Path | None = option(None, "Private key of the TLS certificate.")
     ssl_certfile: Path | None = option(None, "TLS certificate; the server then speaks https.")
-    ssl_keyfile_password: str | None = option(None, "Password of the private key.", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,6 @@ class Settings:
         4_000_000, "Maximum length of a text, or of all texts of a file, in characters.", min=1
     )
     max_questions: int = option(1_024, "Maximum number of questions per request.", min=1)
-    max_question: int = option(2_000, "Maximum length of a question or query, in characters.", min=1)
     max_file_memory_mb: int = option(512, "Memory that reading an uploaded file may take, in MB.", min=64)
     max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)
@@ -64,10 +62,6 @@ class Settings:
         4_096,
         "Maximum work that waits per process, in ms: 1 for a short question with look 0, 25 with look 3.",
         min=1,
-    )
-    # Larger batches are hardly faster.
-    max_batch: int = option(
-        256, "Maximum work per batch, in ms as for --max-queue; 1 turns batching off.", min=1
     )
     max_jobs: int = option(16, "Maximum number of jobs that wait or run per process.", min=1)
     timeout: float = option(30.0, "Time limit of a request, in seconds.")
@@ -113,7 +107,6 @@ class Settings:
 
     @property
     def origins(self) -> list[str]:
-        """The origins of `cors`."""
         return [origin.strip() for origin in self.cors.split(",")] if self.cors else []
 
 

@@ -11,7 +11,7 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.confidence import LOOK_FEATURES, Calibration
 from attar.reader.reader import Reader
 from attar.training.data import Passage
-from attar.training.metrics import exact, holds
+from attar.training.evaluation import exact, holds
 
 Floats = NDArray[np.float64]
 # Fewer answerable questions say too little about probabilities.

@@ -27,7 +27,7 @@ from attar.training.batches import (
     QuestionSet,
     paired_batch,
 )
-from attar.training.metrics import exact, f1
+from attar.training.evaluation import exact, f1
 from attar.training.student import TEMPERATURE
 from attar.training.teacher import (
     STUDENT_FLOOR,
@@ -271,7 +271,6 @@ class SentenceChooser:
 
 
 def look_loss(network: SpanNetwork, batch: Batch) -> Loss:
-    """The mean loss per question."""
     inside = batch["inside"]
     scores, present = _by_length(network, batch)
     outside = ~inside[:, None]

@@ -44,7 +44,6 @@ class Base:
     tokenizer: bytes
 
     def with_fewer_positions(self, most: int) -> "Base":
-        """The encoder for texts of at most this many pieces."""
         positions = self.weights["positions.weight"][:most].clone()
         shape = replace(self.shape, positions=len(positions))
         return Base(shape, self.weights | {"positions.weight": positions}, self.tokenizer)

@@ -3,12 +3,9 @@
 A stage is a network that is fitted step by step, checkpointed, and continued where it stopped.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +18,11 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from attar.errors import AttarError, FormatError, OptionError, writing_to
-from attar.files import atomic_file, lock_file
+from attar.errors import FormatError, OptionError
+from attar.files import atomic_file
 from attar.progress import Progress
 from attar.training.batches import Array, Batch
-from attar.training.options import QuestionOptions
+from attar.training.data import QuestionOptions
 from attar.training.teacher import Loss
 
 # The folder of a run, in its reader's folder, and its files.
@@ -35,12 +32,8 @@ HISTORY = "history.json"
 # The config is the last file of a reader that is written.
 _READER = "config.json"
 _LOCK = "lock"
-# Seconds to wait for another run to end: the workers of a killed run hold its lock, and check only every 5 seconds
-# whether it is alive.
-_LOCK_TIMEOUT = 6.0
 # Processes that prepare batches for a GPU.
 _WORKERS = 8
-_OTHER_OUT = "choose another --out"
 Say = Callable[[str], None]
 # The options of a run, and a hash of each of its files.
 Begun = dict[str, dict[str, Any]]
@@ -65,7 +58,7 @@ class QuestionRun:
         self.folder = options.folder / RUN
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda" if on_gpu else "cpu")
-        self.workers = options.num_workers if options.num_workers >= 0 else _WORKERS if on_gpu else 0
+        self.workers = _WORKERS if on_gpu else 0
         self.history: list[Row] = []
 
     def begin(self, *, resume: bool, replace: bool) -> None:
@@ -76,7 +69,7 @@ class QuestionRun:
         used = file.is_file() or reader.exists()
         if used and not resume and not replace:
             what = "a reader" if reader.exists() else "an unfinished run"
-            remedy = f"add --resume or --replace, or {_OTHER_OUT}"
+            remedy = "add --resume or --replace, or choose another --out"
             raise OptionError(f"{self.options.folder} has {what} already", remedy)
         if resume and file.is_file():
             self._check_same(json.loads(file.read_text(encoding="utf-8")), begun)
@@ -92,7 +85,6 @@ class QuestionRun:
         self._write(file, json.dumps(begun, indent=1) + "\n")
 
     def _fingerprints(self) -> dict[str, str]:
-        """A hash of each file that the result depends on."""
         digests = {}
         for path in filter(None, (*self.options.data, self.options.exclude)):
             try:
@@ -166,23 +158,6 @@ class QuestionRun:
     def _write(self, file: Path, text: str) -> None:
         with atomic_file(file) as partial:
             partial.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder: a second run is refused, in this process too. The lock of a killed run is released."""
-    with writing_to(folder, _OTHER_OUT):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        with writing_to(folder, _OTHER_OUT):
-            acquired = lock_file(file, fcntl.LOCK_EX, time.monotonic() + _LOCK_TIMEOUT)
-        if not acquired:
-            remedy = f"wait for it, stop it, or {_OTHER_OUT}"
-            raise AttarError(f"{folder} is in use by another run", remedy)
-        yield
-    finally:
-        os.close(file)
 
 
 class Stage:
@@ -261,7 +236,6 @@ class Stage:
             return self.loss(batch)
 
     def _update(self) -> None:
-        """Change the weights by their gradients, which are clipped."""
         weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         self.optimizer.step()

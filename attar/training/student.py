@@ -20,7 +20,7 @@ from attar.nn.phrases import (
 )
 from attar.options import LONGEST
 from attar.training.batches import Batch, QuestionSet, padded, text_batch
-from attar.training.metrics import exact, f1, holds
+from attar.training.evaluation import exact, f1, holds
 from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_labels, with_golds
 
 TEMPERATURE = 1.5
@@ -72,9 +72,7 @@ def gold_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
     return golds.masked_fill(~usable, -1e4).logsumexp(1), usable.any(1)
 
 
-def student_loss(
-    network: PhraseNetwork, batch: Batch, quick: QuickQuestions | None = None, distillation: float = 1.0
-) -> Loss:
+def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | None = None) -> Loss:
     """The mean loss per question: its passage's spans against the answers, the teacher, and other passages."""
     with torch.set_grad_enabled(quick is None):
         texts = network.encode_texts(batch["ids"], batch["mask"])
@@ -136,7 +134,7 @@ def student_loss(
     prior_total = prior.flatten(1).logsumexp(1)[owners]
     likely = (torch.where(usable, prior_total - of_gold, 0.0) * weights).sum() / count
 
-    loss = distillation * distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.3 * alone + 0.3 * likely
+    loss = distilled + 0.5 * hard + 0.5 * ranked + 0.3 * refused + 0.3 * alone + 0.3 * likely
     loss = loss + 0.3 * unanswered
     parts = {"hard": hard, "distilled": distilled, "ranked": ranked, "refused": refused, "prior": likely}
     parts["unanswered"] = unanswered

@@ -42,13 +42,11 @@ class TeacherLabels:
 
     @classmethod
     def empty(cls, count: int) -> Self:
-        """No labels yet, for `count` questions."""
         unknown = np.full((4, count), -1.0, np.float32)
         first, last = unknown[:2].astype(np.int32)
         return cls(first, last, unknown[2], unknown[3], [None] * count)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Few arrays, for a file."""
         rows = [np.zeros((2, 0), np.float16) if scores is None else scores for scores in self.scores]
         lengths = np.array([row.shape[1] for row in rows], np.int32)
         arrays: dict[str, Any] = vars(self) | {"scores": np.concatenate(rows, 1), "lengths": lengths}
@@ -56,7 +54,6 @@ class TeacherLabels:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """The labels of a file."""
         parts = np.split(arrays["scores"], np.cumsum(arrays["lengths"])[:-1], axis=1)
         scores = [part if part.shape[1] else None for part in parts]
         return cls(arrays["first"], arrays["last"], arrays["probability"], arrays["present"], scores)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from attar.errors import FormatError
+from attar.files import lock_run
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
@@ -34,9 +35,8 @@ from attar.reader.reader import Reader
 from attar.reader.windows import PieceTokenizer
 from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
-from attar.training.data import Passage, hold_out, read_passages, without_overlap
+from attar.training.data import Passage, QuestionOptions, hold_out, read_passages, without_overlap
 from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
-from attar.training.options import QuestionOptions
 from attar.training.published import (
     Base,
     RelativeTransformer,
@@ -44,7 +44,7 @@ from attar.training.published import (
     load_base,
     load_mpnet,
 )
-from attar.training.run import QuestionRun, Row, Say, lock_folder, make_loader, silent
+from attar.training.run import QuestionRun, Row, Say, make_loader, silent
 from attar.training.student import (
     accuracy,
     imitation_loss,
@@ -66,6 +66,9 @@ from attar.training.variants import with_swapped_questions
 # Learning rates and epochs that were measured once.
 _LOOK_LR = 1.6e-4
 _QUICK_EPOCHS = 3
+_QUICK_LAYERS = 2
+# Phrases that a new reader keeps per word piece.
+_DENSITY = 0.4
 # Questions per step while the quick encoder imitates the large one.
 _IMITATED = 1_024
 
@@ -97,7 +100,7 @@ def train_questions(
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.set_float32_matmul_precision("high")
     run = QuestionRun(options, progress, say)
-    with lock_folder(run.folder):
+    with lock_run(run.folder):
         run.begin(resume=resume, replace=replace)
         passages = [passage for path in options.data for passage in read_passages(path)]
         if options.exclude:
@@ -129,10 +132,7 @@ def _train_with_teacher(run: QuestionRun, passages: list[Passage]) -> TrainedRea
     for module in kept:
         module.requires_grad_(requires_grad=False)
     _fit_student(run, network, data, held, weights)
-    if saved is not None:
-        quick = saved.quick()
-    else:
-        quick = run.module(lambda: new_quick(network, options.quick_layers)) if options.quick_layers else None
+    quick = run.module(lambda: new_quick(network, _QUICK_LAYERS)) if saved is None else saved.quick()
     _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
     return _finish(run, network, quick, base.tokenizer, held, saved, look)
 
@@ -256,7 +256,7 @@ def _label(
 
 def _new_network(options: QuestionOptions, base: Base) -> PhraseNetwork:
     short = base.with_fewer_positions(POSITIONS)
-    sizes = PhraseOptions(options.size, options.word_size, values=options.values, encoder=short.shape)
+    sizes = PhraseOptions(values=options.values, encoder=short.shape)
     network = PhraseNetwork(sizes)
     network.encoder.load_state_dict(short.weights)
     return network
@@ -301,9 +301,8 @@ def _fit_student(
     batches = partial(
         QuestionBatches, data, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, weights=weights
     )  # fmt: skip
-    loss = partial(student_loss, network, distillation=options.distillation)
-    measure = partial(accuracy, network, held, options.density, run.device)
-    run.fit("student", network, loss, batches, lr=options.lr, evaluate=measure)
+    measure = partial(accuracy, network, held, _DENSITY, run.device)
+    run.fit("student", network, partial(student_loss, network), batches, lr=options.lr, evaluate=measure)
 
 
 def _fit_quick(
@@ -338,7 +337,7 @@ def _finish(
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
-    density = options.density if before is None else before.config.network.density
+    density = _DENSITY if before is None else before.config.network.density
     held_out = {}
     if held.labelled():
         held_out["large"] = accuracy(network.to(run.device), held, density, run.device)

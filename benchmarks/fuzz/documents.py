@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from attar.documents.sources import SourceDocument
-from attar.documents.workers import FileLimits, FileReader
+from attar.documents.extracted import SourceDocument
+from attar.documents.workers import FileReader
+from attar.options import FileLimits
 from benchmarks import document_files as made
 from benchmarks.fuzz.http import Server, checked_server
 from benchmarks.fuzz.mutations import mutated_bytes, texts
@@ -31,7 +32,7 @@ from tests.documents.attacks import ATTACKS
 
 _TEXT = "# One\n\nAnn Lee met Bob Ray in Bath.\n\n# Two\n\nThe rent is 900 pounds, due on 4 March."
 # What one file may take: far more than any of these, far less than what a bomb would.
-_LIMITS = FileLimits(memory_mb=512, cpu_seconds=20, seconds=300, decompressed_mb=4)
+_LIMITS = FileLimits(max_file_memory_mb=512, max_file_seconds=20, seconds=300, max_decompressed_mb=4)
 # Bytes of an attack that is worth changing a few thousand times.
 _SMALL = 200_000
 

@@ -124,6 +124,6 @@ def cloze(tmp_path_factory) -> Cloze:
         texts,
         built,
         network,
-        run_attar("paper", "build", texts, "--out", built, "--window", 150, "--entities", 20),
+        run_attar("paper", "build", texts, "--out", built, "--window", 150),
         run_attar("paper", "train", "-d", built, "-o", network, *TINY_NETWORK),
     )

@@ -124,23 +124,10 @@ def test_an_answer_shows_its_line_and_its_sentence(quoted):
 def test_on_a_terminal_the_phrase_is_marked_where_it_stands(quoted, monkeypatch):
     library, answer = quoted
     monkeypatch.setattr("sys.stdout", Terminal())
-    monkeypatch.setenv("COLUMNS", "200")
     line = Quotes(library, "letters").answers([answer])
     assert line.endswith("  Ann met Bob, and \x1b[1;4mBob\x1b[0m wrote to Bob's aunt in Bath.")
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in Quotes(library, "letters").answers([answer])
-
-
-def test_a_long_sentence_is_cut_around_its_phrase_on_a_terminal_only(quoted, monkeypatch):
-    library, _ = quoted
-    quote = "x " * 300 + "Ann Lee left" + " y" * 300
-    answer = Answer("Ann Lee", 0.5, "name", quote)
-    assert quote in Quotes(library, "letters").answers([answer])
-    monkeypatch.setattr("sys.stdout", Terminal())
-    monkeypatch.setenv("COLUMNS", "80")
-    line = Quotes(library, "letters").answers([answer]).replace("\x1b[1;4m", "").replace("\x1b[0m", "")
-    assert len(line) <= 80
-    assert re.search(r"…[x ]+Ann Lee left[y ]+…$", line)
 
 
 def test_an_answer_from_another_document_names_it_and_one_that_is_absent_says_so(quoted):

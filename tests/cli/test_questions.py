@@ -49,7 +49,10 @@ def test_evaluation_prints_a_table(attar, squad, tiny_reader_folder) -> None:
         ("train-questions bad.jsonl --out r --init answers", "bad.jsonl, line 2"),
         ("train-questions squad.json --out r --base nowhere", "nowhere is not the folder of an encoder"),
         ("train-questions none.json --out r --base b", "none.json cannot be read: No such file"),
-        ("train-questions squad.json --out r --init answers --size 32", "--size is fixed by the reader of"),
+        (
+            "train-questions squad.json --out r --init answers --values 8",
+            "--values is fixed by the reader of",
+        ),
         ("train-questions squad.json --out r --base b --resume --replace", "exclude each other"),
     ],
 )

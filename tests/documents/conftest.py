@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from attar.documents.sources import SourceDocument, read_bytes
+from attar.documents.extracted import SourceDocument
+from benchmarks.document_files import read_here
 
 TEXT = """To all members of the Harbour Street choir
 
@@ -25,7 +26,7 @@ The concert is on 14 June in Saltmere. Tickets can be had from Ruth Adler, 0117 
 @pytest.fixture
 def read() -> Callable[..., list[SourceDocument]]:
     """The documents of a file with a name and bytes."""
-    return lambda name, data, **options: [*read_bytes(name, data, **options)]
+    return lambda name, data, **options: [*read_here(name, data, **options)]
 
 
 @pytest.fixture

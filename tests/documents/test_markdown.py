@@ -1,5 +1,8 @@
 """Markdown without its markup; headings are places."""
 
+import pytest
+
+from attar.errors import FormatError
 from tests.documents.conftest import place_of
 
 PAGE = """---
@@ -55,3 +58,8 @@ def test_title_date_and_headings_are_kept(one):
     assert (document.name, document.title, document.date) == ("choir.md", "Choir, spring", "2026-02-01")
     assert place_of(document, "alto") == "The choir"
     assert place_of(document, "code stays") == "Plan"
+
+
+def test_what_is_nested_too_deep_is_refused(one):
+    with pytest.raises(FormatError, match="nested more than 100 deep"):
+        one("a.md", b">" * 5_000 + b" deep\n\nLast paragraph.")

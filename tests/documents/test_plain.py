@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attar.documents.plain import decode_text
-from attar.documents.sources import read_bytes
 from attar.errors import FormatError
+from benchmarks.document_files import read_here
 
 WORDS = "Brontë’s café – “naïve” and déjà vu, £12 in all. " * 3
 
@@ -93,7 +93,7 @@ def test_rows_of_parquet_are_documents():
     data = parquet(
         name=["a", None, "c"], text=["Ann left.", "Bob came.", None], date=["2026", "", ""], n=[1, 2, 3]
     )
-    found = [(each.name, each.text, each.date) for each in read_bytes("x.parquet", data)]
+    found = [(each.name, each.text, each.date) for each in read_here("x.parquet", data)]
     assert found == [("a", "Ann left.", "2026"), ("x.parquet-2", "Bob came.", "")]
 
 
@@ -101,7 +101,7 @@ def test_rows_of_parquet_are_documents():
 def test_a_text_that_stands_in_many_rows_is_in_memory_once():
     data = parquet(text=["Ann. " * 200_000] * 100)
     assert len(data) < 2**20
-    assert sum(1 for _ in read_bytes("x.parquet", data, 2**21)) == 100
+    assert sum(1 for _ in read_here("x.parquet", data, 2**21)) == 100
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_a_text_that_stands_in_many_rows_is_in_memory_once():
 )
 def test_other_parquet_is_refused(data, expected):
     with pytest.raises(FormatError, match=rf"x\.parquet.* {expected}"):
-        list(read_bytes("x.parquet", data, 2**20))
+        list(read_here("x.parquet", data, 2**20))

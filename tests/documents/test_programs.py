@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from attar.documents import programs
-from attar.documents.workers import FileLimits, FileReader
+from attar.documents.sources import find_files
+from attar.documents.workers import FileReader
 from attar.errors import AttarError, FormatError, MissingError
+from attar.options import FileLimits
 from benchmarks.document_files import docx_of, pdf_of, xlsx_of
 from benchmarks.office_files import picture_of
 
@@ -89,3 +91,12 @@ def test_without_libreoffice_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(FormatError, match=r"\.doc files are not read; save it as DOCX"):
         read("a.doc", b"Ann left.")
+
+
+@pytest.mark.parametrize(
+    ("program", "found"), [("/usr/bin/soffice", ["a.doc"]), (None, [])], ids=["with", "without"]
+)
+def test_older_files_in_a_folder_are_found_where_libreoffice_is(monkeypatch, tmp_path, program, found):
+    monkeypatch.setattr(shutil, "which", lambda name: program)
+    (tmp_path / "a.doc").write_bytes(b"Ann left.")
+    assert [file.name for file in find_files([tmp_path], allow_empty=True).files] == found

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from attar.documents.sources import SourceDocument, find_files, read_bytes
-from attar.documents.workers import FileLimits, FileReader, read_sources
+from attar.documents.extracted import SourceDocument
+from attar.documents.sources import find_files
+from attar.documents.workers import FileReader, read_sources
 from attar.errors import AttarError, FormatError
+from attar.options import FileLimits
 from attar.progress import StoppedError, stopped_by
+from benchmarks.document_files import read_here
 from tests.documents.attacks import ATTACKS
 
-LIMITS = FileLimits(memory_mb=256, cpu_seconds=20, seconds=60)
+LIMITS = FileLimits(max_file_memory_mb=256, max_file_seconds=20, seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ class TestReading:
         (tmp_path / "c.jsonl").write_text('{"id": "x", "text": "Cy ran."}\n{"id": "y", "text": "Di sat."}\n')
         (tmp_path / "d.html").write_text("<title>Page</title><h1>Ed</h1><p>Ed sang.</p>")
         paths = sorted(tmp_path.iterdir())
-        here = [document for path in paths for document in read_bytes(path.name, path.read_bytes())]
+        here = [document for path in paths for document in read_here(path.name, path.read_bytes())]
         assert list(read_sources(paths)) == here
         assert len(here) == 5
 
@@ -93,12 +96,15 @@ class TestProcessThatDies:
         assert reader.process_id is None
 
     def test_too_much_cpu_time_is_one_line(self) -> None:
-        with FileReader(FileLimits(cpu_seconds=1)) as reader, pytest.raises(FormatError, match="CPU time"):
+        with (
+            FileReader(FileLimits(max_file_seconds=1, seconds=60)) as reader,
+            pytest.raises(FormatError, match="CPU time"),
+        ):
             list(reader.read_bytes("a.md", b"[" * 400_000))
 
     def test_too_much_memory_is_one_line(self) -> None:
         text = b"[" + b"[1]," * 8_000_000 + b"1]"
-        limits = FileLimits(memory_mb=64)
+        limits = FileLimits(max_file_memory_mb=64)
         with FileReader(limits) as reader, pytest.raises(FormatError, match="more than 64 MB of memory"):
             list(reader.read_bytes("a.json", text))
         with FileReader(limits) as reader:
@@ -112,7 +118,7 @@ class TestAttacks:
         assert document.text.endswith(attack.last_words)
 
     def test_what_is_left_out_is_said(self) -> None:
-        (document,) = read_bytes("a.eml", ATTACKS["200,000 recipients"].make())
+        (document,) = read_here("a.eml", ATTACKS["200,000 recipients"].make())
         assert document.incomplete == "a part of its headers"
 
 
@@ -132,7 +138,7 @@ class TestConfinement:
         ],
     )
     def test_actions(self, action: str, allowed: bool) -> None:
-        program = f"from attar.documents.process import confine; confine(); {action}"
+        program = f"from attar.documents.workers import confine; confine(); {action}"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert ("PermissionError: a file that is being read" in done.stderr) != allowed
         assert (done.returncode == 0) == allowed

@@ -15,7 +15,9 @@ QUERY = "Zebra milk"
 @pytest.fixture
 def expected(small_library):
     """Texts and names of what a retriever should find, best first."""
-    return [(passage.text, passage.document) for passage in find_passages(small_library, QUERY, 4)]
+    return [
+        (passage.text, passage.metadata["document"]) for passage in find_passages(small_library, QUERY, 4)
+    ]
 
 
 def test_passages_are_whole_texts_if_these_are_short(expected):

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from attar.errors import AttarError, FormatError, OptionError
+from attar.files import lock_run
 from attar.paper import compare as module
-from attar.paper import train
 from attar.paper.compare import Comparison, Report, compare, markdown_table, read_result
 from attar.paper.options import TrainingOptions
 
@@ -44,8 +44,8 @@ class TestComparison:
         given, _, report = compared
         assert list(report.mechanisms) == ["none", "keyed"]
         for row in report.mechanisms.values():
-            assert row.whole.low <= row.whole.mean == row.whole.test[0] <= row.whole.high
-            assert row.whole.deviation is None
+            assert row.test["all"].mean == row.test["all"].test[0]
+            assert row.test["all"].deviation is None
             assert len(row.validation[0]) == 2
         assert "±" not in markdown_table(report)
         assert (report.options["data"], report.options["lr"]) == (Path(given.base.data).name, 4e-3)
@@ -87,7 +87,7 @@ class TestMistakes:
         ):
             compare(comparison(stories_set, tmp_path, epochs=100_000), say=lines.append)
         assert any(line.startswith("keyed, seed 0: cannot write to ") for line in lines)
-        with train.locked(tmp_path / "runs" / "none-0" / "run"):
+        with lock_run(tmp_path / "runs" / "none-0" / "run"):
             pass  # the other run has ended
 
 
@@ -102,5 +102,5 @@ def test_a_comparison_that_is_killed_ends_its_runs(stories_set: Path, tmp_path: 
     started.kill()
     started.communicate(timeout=60)
     # A run locks its folder as long as it trains.
-    with train.locked(tmp_path / "runs" / "none-0" / "run"):
+    with lock_run(tmp_path / "runs" / "none-0" / "run"):
         pass

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from attar.paper.batches import ClozeBatches
-from attar.paper.evaluate import BASELINES, evaluate
 from attar.paper.network import Network
 from attar.paper.options import NetworkOptions
 from attar.paper.sets import ClozeSet, EncodedSplit
+from attar.paper.train import BASELINES, NETWORK, WHOLE, evaluate
 
 from .cloze_documents import most_frequent_name
 
@@ -28,7 +28,7 @@ def stories(stories_set: Path) -> EncodedSplit:
 def network(stories_set: Path) -> Network:
     torch.manual_seed(3)
     words = ClozeSet.open(stories_set).vocabulary()
-    options = NetworkOptions(mechanism="keyed", encoder="lookahead", hidden_size=8, embedding_size=8)
+    options = NetworkOptions(mechanism="keyed", hidden_size=8, embedding_size=8)
     return Network(options, len(words), words.entities)
 
 
@@ -38,7 +38,7 @@ def test_accuracy_is_the_share_of_questions_whose_best_candidate_is_the_answer(n
         for batch in ClozeBatches(stories, size=1):
             scores = network.eval()(batch.documents, batch.questions)
             right += (scores.argmax(1) == batch.answers).tolist()
-    found = evaluate(network, stories, batch_size=5).network
+    found = evaluate(network, stories, batch_size=5)[WHOLE][NETWORK]
     assert found.accuracy == pytest.approx(np.mean(right))
     assert found.low <= found.accuracy <= found.high
     assert (found.questions, found.documents) == (len(right), len(stories))
@@ -46,7 +46,7 @@ def test_accuracy_is_the_share_of_questions_whose_best_candidate_is_the_answer(n
 
 def test_baselines_equal_counting_tokens(network, stories, stories_set: Path) -> None:
     asked = [(d, q) for d in ClozeSet.open(stories_set).documents("validation") for q in d.questions]
-    found = evaluate(network, stories, batch_size=5).baselines
+    found = evaluate(network, stories, batch_size=5)[WHOLE]
     frequent = np.mean([most_frequent_name(document) == q.answer for document, q in asked])
     unasked = np.mean([most_frequent_name(document, q.tokens) == q.answer for document, q in asked])
     assert found[FREQUENT].accuracy == pytest.approx(frequent)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attar.paper.network import Documents, Encoder, Network, PaperHead, Questions
+from attar.paper.network import Documents, Network, PaperHead, Questions
 from attar.paper.options import NetworkOptions
 from attar.paper.words import FIRST_ENTITY, PLACEHOLDER
 
@@ -14,7 +14,6 @@ WORDS = 20
 LENGTHS = [9, 4, 7]
 MECHANISMS = ("none", "softmax", "linear", "gated", "decayed", "adaptive", "keyed", "keyed-ridge")
 every_network = pytest.mark.parametrize("mechanism", MECHANISMS)
-every_encoder = pytest.mark.parametrize("encoder", ["gru", "lookahead"])
 
 
 def made(**options):
@@ -41,8 +40,7 @@ def some_documents(lengths=LENGTHS, n=9):
     ids = torch.where(names >= 0, FIRST_ENTITY + candidates.gather(1, names.clamp(min=0)), ids)
     lengths = torch.tensor(lengths, dtype=torch.int64)
     inside = torch.arange(n) < lengths[:, None]
-    ends = (torch.arange(n) % 3 == 2).expand(batch, n)
-    return Documents(ids * inside, lengths, ends & inside, names.masked_fill(~inside, -1), candidates)
+    return Documents(ids * inside, lengths, names.masked_fill(~inside, -1), candidates)
 
 
 def some_questions(documents, rows, width=6):
@@ -56,13 +54,13 @@ def some_questions(documents, rows, width=6):
     places = [row * most + turn for row, turn in zip(rows, turns, strict=True)]
     asked = torch.rand(len(rows), documents.candidates.shape[1]) < 0.4
     both = (torch.tensor(numbers, dtype=torch.int64) for numbers in (rows, places))
-    return Questions(ids, lengths, blanks, *both, most, asked)
+    return Questions(ids, lengths, *both, most, asked)
 
 
 def question(questions, q, row=None):
     """One question of a batch, on the document that has the row now."""
     one = torch.tensor([int(questions.documents[q]) if row is None else row])
-    part = {name: getattr(questions, name)[q : q + 1] for name in ("ids", "lengths", "blanks", "asked")}
+    part = {name: getattr(questions, name)[q : q + 1] for name in ("ids", "lengths", "asked")}
     return Questions(**part, documents=one, places=one, most=1)
 
 
@@ -70,26 +68,23 @@ def document(documents, row):
     """One document of a batch, without its padding."""
     length = int(documents.lengths[row])
     part = {name: getattr(documents, name)[row : row + 1] for name in ("lengths", "candidates")}
-    names = ("ids", "sentence_ends", "names")
+    names = ("ids", "names")
     return Documents(**part, **{name: getattr(documents, name)[row : row + 1, :length] for name in names})
 
 
 @every_network
-@every_encoder
 class TestEveryNetwork:
-    def test_trains_a_step_with_finite_gradients_for_all_parameters(self, mechanism, encoder):
-        network, documents = made(encoder=encoder, mechanism=mechanism), some_documents()
+    def test_trains_a_step_with_finite_gradients_for_all_parameters(self, mechanism):
+        network, documents = made(mechanism=mechanism), some_documents()
         scores = network(documents, some_questions(documents, [0, 0, 2, 1, 0]))
         torch.nn.functional.cross_entropy(scores, torch.tensor([0, 3, 1, 1, 1])).backward()
         for name, parameter in network.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.isfinite().all(), name
-            # `none` keeps the last state alone, and the GRU from behind has read nothing before that one.
-            unread = mechanism == "none" and name == "document_encoder.backward_gru.weight_hh_l0"
-            assert parameter.grad.any() != unread, name
+            assert parameter.grad.any(), name
 
-    def test_a_batch_equals_single_documents_and_questions(self, mechanism, encoder):
-        network, documents = made(encoder=encoder, mechanism=mechanism), some_documents()
+    def test_a_batch_equals_single_documents_and_questions(self, mechanism):
+        network, documents = made(mechanism=mechanism), some_documents()
         questions = some_questions(documents, [0, 2, 2, 1, 2])
         together = network(documents, questions)
         for q, row in enumerate(questions.documents.tolist()):
@@ -97,15 +92,14 @@ class TestEveryNetwork:
             alone = network(document(documents, row), question(questions, q, row=0))
             torch.testing.assert_close(alone[0], together[q])
 
-    def test_padding_does_not_leak(self, mechanism, encoder):
-        network, documents = made(encoder=encoder, mechanism=mechanism), some_documents()
+    def test_padding_does_not_leak(self, mechanism):
+        network, documents = made(mechanism=mechanism), some_documents()
         questions = some_questions(documents, [0, 1, 2])
         behind = torch.arange(9) >= documents.lengths[:, None]
         spoilt = replace(
             documents,
             ids=documents.ids.masked_fill(behind, FIRST_ENTITY),
             names=documents.names.masked_fill(behind, 1),
-            sentence_ends=documents.sentence_ends | behind,
         )
         after = torch.arange(6) >= questions.lengths[:, None]
         asked = replace(questions, ids=questions.ids.masked_fill(after, FIRST_ENTITY + 1))
@@ -121,10 +115,3 @@ def test_the_papers_head_follows_its_equation():
         mixed = torch.tanh(W_r @ readouts[q] + W_q @ queries[q] + b)
         expected = head.entities.weight @ mixed + head.entities.bias
         torch.testing.assert_close(scores[q], expected[candidates[q]])
-
-
-def test_looking_ahead_ends_with_the_sentence():
-    encoder, x = Encoder(3, 5, two_way=True), torch.randn(1, 6, 3, requires_grad=True)
-    ends = torch.tensor([[False, False, True, False, False, True]])
-    encoder(x, torch.tensor([6]), ends)[0, 1].sum().backward()
-    assert x.grad[0].any(1).tolist() == [True, True, True, False, False, False]

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
-from attar.paper import train as module
+from attar.files import lock_run
 from attar.paper.network import load_network
 from attar.paper.options import TrainingOptions
 from attar.paper.sets import ClozeSet
-from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, locked, train
+from attar.paper.train import BEST, HISTORY, LAST, RUN, TrainingData, TrainingRun, train
 from attar.paper.words import VOCABULARY_FILE
 
 from .conftest import MakeOptions, MakeSet, story_words
@@ -42,7 +42,7 @@ def test_a_run_writes_a_network_with_its_history_and_a_line_per_epoch(options: M
     saved = load_network(options().folder)
     assert saved.network.options == options().network()
     assert saved.about["training"] == options().described()
-    assert {"lr", "batch_size", "grad_clip", "hidden_size"} < set(saved.about["training"])
+    assert {"lr", "batch_size", "hidden_size"} < set(saved.about["training"])
     assert [row["epoch"] for row in rows] == [1, 2]
     assert lines[1].startswith("epoch 2 of 2: loss ")
     assert {file.name for file in (options().folder / RUN).iterdir()} == {"best.ckpt", LAST, "lock", HISTORY}
@@ -124,7 +124,7 @@ class TestResuming:
             ):
                 train(options(epochs=1), resume=True)
         shutil.copy(options().folder / RUN / "best.ckpt", last)
-        with pytest.raises(FormatError, match=r"last\.ckpt is not the last checkpoint of a run"):
+        with pytest.raises(FormatError, match=r"last\.ckpt is not the last checkpoint of this run"):
             train(options(epochs=1), resume=True)
 
     def test_a_network_or_run_is_overwritten_only_on_request(self, options: MakeOptions) -> None:
@@ -137,8 +137,8 @@ class TestResuming:
         assert len(history(options(seed=1), replace=True)) == 2
 
     def test_a_folder_takes_one_run_at_a_time(self, options: MakeOptions, monkeypatch) -> None:
-        monkeypatch.setattr(module, "_LOCK_TIMEOUT", 0.0)
-        with locked(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
+        monkeypatch.setattr("attar.files._RUN_TIMEOUT", 0.0)
+        with lock_run(options().folder / RUN), pytest.raises(AttarError, match="another run uses"):
             train(options())
 
 
@@ -151,13 +151,13 @@ class TestSavedNetwork:
     @pytest.mark.parametrize(
         ("name", "old", "new"),
         [
-            ("config.json", b'"gru"', b'"lstm"'),
+            ("config.json", b'"gated"', b'"lstm"'),
             ("config.json", b'"hidden_size": 8', b'"hidden_size": 16'),
             ("config.json", b"{", b"["),
             ("vocabulary.json", b'"words":[', b'"words":["more",'),
             ("weights.safetensors", b"embedding", b"embodding"),
         ],
-        ids=["encoder", "size", "no object", "vocabulary", "weights"],
+        ids=["mechanism", "size", "no object", "vocabulary", "weights"],
     )
     def test_a_changed_file_is_refused_in_one_line(
         self, folder: Path, name: str, old: bytes, new: bytes

@@ -29,11 +29,9 @@ def test_the_documentation_loads_nothing_from_elsewhere(served):
 def test_the_status_has_sizes_and_questions_to_one_document_or_to_all(served):
     before = served.get("/v1/status").json()
     assert (before["documents"], before["questions"], before["read_only"]) == (2, 0, False)
-    assert before["question_seconds"] is None
     served.post("/v1/ask", {"document": "0", "questions": ["Who left?", "Who came?"]})
     served.post("/v1/ask", {"question": "Who left?"})
-    after = served.get("/v1/status").json()
-    assert (after["questions"], after["question_seconds"] > 0) == (3, True)
+    assert served.get("/v1/status").json()["questions"] == 3
     assert served.metric("attar_questions_total", to="one") == 2
     assert served.metric("attar_questions_total", to="all") == 1
 

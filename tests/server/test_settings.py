@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from attar.errors import OptionError
-from attar.server.settings import Address, Settings, read_tokens, require_token
+from attar.server.settings import Settings, read_tokens, require_token
 
 
 def test_a_token_is_not_in_the_repr():
     assert "hidden" not in repr(Settings(store=Path("x"), token="hidden"))
-    assert "hidden" not in repr(Address(ssl_keyfile_password="hidden"))
 
 
 @pytest.mark.parametrize(

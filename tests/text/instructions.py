@@ -20,12 +20,12 @@ import msgspec
 import torch
 
 from attar.documents.extracted import clean
-from attar.documents.sources import read_bytes
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.store.store import Store
 from attar.text.sentences import sentence_spans
+from benchmarks.document_files import read_here
 from benchmarks.tiny_reader import load_tiny_reader
 from tests.text.worst_texts import MARKUP, TEXTS
 
@@ -177,7 +177,7 @@ def _add(reader: Reader, text: str) -> None:
 
 
 def _read(name: str, markup: str) -> None:
-    for _ in read_bytes(name, markup.encode()):
+    for _ in read_here(name, markup.encode()):
         pass
 
 

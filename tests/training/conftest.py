@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from attar.options import TransformerShape
 from attar.reader.windows import PieceTokenizer
-from attar.training.options import QuestionOptions
+from attar.training.data import QuestionOptions
 from tests.nn.test_transformer import published
 
 PEOPLE = ("Ann", "Bob", "Clara", "Dora", "Emil", "Frida", "Gus", "Hanna")
@@ -30,8 +30,7 @@ MPNET_NAMES |= {
 }
 
 # Of a tiny run.
-SIZES: dict[str, Any] = {"size": 8, "word_size": 8, "quick_layers": 1, "look_epochs": 1}
-SIZES |= {"epochs": 2, "batch_tokens": 600, "lr": 1e-3}
+SIZES: dict[str, Any] = {"look_epochs": 1, "epochs": 2, "batch_tokens": 600, "lr": 1e-3}
 MakeOptions = Callable[..., QuestionOptions]
 
 

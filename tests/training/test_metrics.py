@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.training.metrics import Given, calibration_error, exact, f1, holds, score
+from attar.training.evaluation import Given, calibration_error, exact, f1, holds, score
 
 
 @pytest.mark.parametrize(

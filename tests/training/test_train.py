@@ -10,12 +10,13 @@ import safetensors.torch
 import torch
 
 from attar.errors import AttarError, FormatError, OptionError
+from attar.files import lock_run
 from attar.progress import Progress, ignore_progress
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
 from attar.training import run
-from attar.training.options import QuestionOptions
-from attar.training.run import Say, lock_folder, silent
+from attar.training.data import QuestionOptions
+from attar.training.run import Say, silent
 from attar.training.train import train_questions
 
 from .conftest import SIZES, MakeOptions, made_up, write_lines
@@ -117,7 +118,7 @@ def test_a_run_that_is_stopped_in_each_stage_ends_as_if_it_had_not_been(
 
 def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     loaded = Reader.load(reader)
-    assert loaded.parts.network().options.size == 8
+    assert loaded.parts.network().options.size == 64
     assert loaded.parts.quick() is not None
     assert loaded.about["training"]["data"] == ["labelled.jsonl"]
     assert set(loaded.about["held_out"]) == {"large", "quick"}
@@ -140,8 +141,8 @@ def test_a_finished_reader_is_kept_unless_it_is_replaced(
     before = (reader / "config.json").read_bytes()
     with pytest.raises(OptionError, match="has a reader already; add --resume or --replace"):
         train_questions(options(data=data[:1], out=str(reader)))
-    with pytest.raises(OptionError, match="options to resume with: expected size 8, got 9"):
-        train_questions(options(data=data[:1], out=str(reader), size=9, values=8, **LONGER), resume=True)
+    with pytest.raises(OptionError, match="options to resume with: expected values 8, got 9"):
+        train_questions(options(data=data[:1], out=str(reader), values=9, **LONGER), resume=True)
     assert (reader / "config.json").read_bytes() == before
 
 
@@ -152,9 +153,9 @@ def test_other_data_cannot_be_resumed_with(reader: Path, options: MakeOptions, t
 
 
 def test_a_folder_in_use_is_refused(options: MakeOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attar.training.run._LOCK_TIMEOUT", 0.0)
+    monkeypatch.setattr("attar.files._RUN_TIMEOUT", 0.0)
     given = options()
-    with lock_folder(given.folder / "run"), pytest.raises(AttarError, match="in use by another run"):
+    with lock_run(given.folder / "run"), pytest.raises(AttarError, match="another run uses"):
         train_questions(given)
 
 
@@ -189,7 +190,7 @@ class TestFineTuning:
         ({"init": "reader"}, "--base and --init: expected one of them, got both"),
         ({"base": ""}, "got neither"),
         ({"calibrate_only": True}, "--calibrate-only needs a reader"),
-        ({"size": 0}, "size: expected 1 or more"),
+        ({"look_epochs": 0}, "look_epochs: expected 1 or more"),
         ({"lr": float("nan")}, "a finite number"),
     ],
 )

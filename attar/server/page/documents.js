@@ -3,7 +3,7 @@
 import { marked } from "./answers.js";
 import { startChoosing } from "./choosing.js";
 import { byId, element, say, working } from "./elements.js";
-import { age, bytes, count, counted, seconds, words, written } from "./figures.js";
+import { age, bytes, count, counted, words, written } from "./figures.js";
 import { folderOf, foldersOf, isBelow, tagsOf, withoutFolder } from "./folders.js";
 import { address } from "./routes.js";
 import { search } from "./server.js";
@@ -80,7 +80,7 @@ export function startDocuments({ library, append, remove }) {
   function drawFacts() {
     const parts = library.isLoaded ? [counted(library.count, "document")] : [];
     if (figures.file_bytes) parts.push(`${bytes(figures.file_bytes)} on disk`);
-    if (figures.questions) parts.push(`${counted(figures.questions, "question")} answered, in ${seconds(figures.question_seconds)} each`);
+    if (figures.questions) parts.push(`${counted(figures.questions, "question")} answered`);
     if (figures.signatures) {
       const { done, total } = figures.signatures;
       parts.push(`being prepared for search: ${count(done)} of ${count(total)}`);
