@@ -2,7 +2,6 @@
 
 A file counts if one of its functions runs. Code that runs only because a module is imported does not
 count. Files named `fast_*` are listed but not counted: each is a faster twin of a file that one may read instead.
-Nor is `_lazy.py` counted, which only imports.
 """
 
 import argparse
@@ -36,7 +35,6 @@ class Trace:
         self.files: dict[str, set[str]] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        """Note a call: what `sys.setprofile` asks for."""
         code = frame.f_code
         if event != "call" or not self.recording or not code.co_flags & FUNCTION:
             return
@@ -44,15 +42,6 @@ class Trace:
             return
         file = str(Path(code.co_filename).relative_to(PACKAGE.parent))
         self.files.setdefault(file, set()).add(code.co_qualname)
-
-    @contextlib.contextmanager
-    def on(self) -> Iterator[None]:
-        """Record what runs inside the block."""
-        self.recording = True
-        try:
-            yield
-        finally:
-            self.recording = False
 
 
 def importing(frame: FrameType) -> bool:
@@ -84,7 +73,8 @@ def trace_command(*arguments: str) -> dict[str, set[str]]:
     from attar.cli.main import make_app
 
     app = make_app(*arguments[:1])
-    with traced() as trace, trace.on(), contextlib.redirect_stdout(io.StringIO()):
+    with traced() as trace, contextlib.redirect_stdout(io.StringIO()):
+        trace.recording = True
         app(list(arguments), standalone_mode=False)
     return trace.files
 
@@ -112,8 +102,9 @@ def trace_request(store: Path) -> dict[str, set[str]]:
             search = url.replace("/ask", "/search")
             httpx.post(search, json={"query": "Who came back?"}, timeout=60).raise_for_status()
             httpx.post(url, json={"document": "marlow", "question": "Who came back?"}).raise_for_status()
-            with trace.on():
-                httpx.post(url, json={"document": "marlow", "question": QUESTION}).raise_for_status()
+            trace.recording = True
+            httpx.post(url, json={"document": "marlow", "question": QUESTION}).raise_for_status()
+            trace.recording = False
         finally:
             server.should_exit = True
             running.join()
@@ -142,7 +133,7 @@ def trace_all() -> dict[str, dict[str, set[str]]]:
 
 def counted(files: dict[str, set[str]]) -> list[str]:
     """The files that count: all but the fast twins."""
-    return [file for file in files if not Path(file).name.startswith(("fast_", "_lazy"))]
+    return [file for file in files if not Path(file).name.startswith("fast_")]
 
 
 def with_lists(page: str, ways: dict[str, dict[str, set[str]]]) -> str:
