@@ -4,6 +4,7 @@ Of nineteen ways to write a row, this one was answered from best (`benchmarks/LO
 large table has a sentence per row, "Ann Lee (phone 1074, room 12)."
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -94,7 +95,8 @@ def when(text: str) -> str:
 
 
 def _small(name: str) -> str:
-    """The name of a column as it is inside a sentence."""
+    """The name of a column as it is inside a sentence; of a program's name, "due_date", its words."""
+    name = name.replace("_", " ")
     is_common = name[1:2].islower() and not _CAPITAL.match(name)
     return name[:1].lower() + name[1:] if is_common else name
 
@@ -247,14 +249,20 @@ def with_tables(text: str) -> Iterator[str]:
 
 
 def _beside(lines: list[str]) -> list[str]:
-    r"""Lines with a block of labels that stands beside others below these.
+    r"""Lines with a block of labels that stands beside others below these, and blocks under labels each on one line.
 
     >>> _beside(["Bill to:   Invoice no.: 7", "Ann Lee    Date: 3 May", "", "Thanks"])
     ['Bill to:', 'Ann Lee', '', 'Invoice no.: 7', 'Date: 3 May', '', 'Thanks']
+    >>> _beside(["Bill to:      Ship to:", "Ann Lee       Bob Ray", "Mill Street   The Forge"])
+    ['Bill to: Ann Lee, Mill Street', '', 'Ship to: Bob Ray, The Forge', '']
     """
     kept: list[str] = []
     at = 0
     while at < len(lines):
+        if blocks := _blocks(lines, at):
+            kept += [line for block in blocks for line in (block, "")]
+            at = next((end for end in range(at, len(lines)) if not lines[end].strip()), len(lines))
+            continue
         column, last = _label_column(lines[at]), at + 1
         while column and last < len(lines) and _label_column(lines[last]) == column:
             last += 1
@@ -266,6 +274,21 @@ def _beside(lines: list[str]) -> list[str]:
             kept.append(lines[at])
         at = last
     return kept
+
+
+def _blocks(lines: Sequence[str], first: int) -> list[str]:
+    """Labels that stand beside each other in a line, each with the lines below it; none if other things are there."""
+    labels = _cells(lines[first])
+    below = [_cells(line) for line in itertools.takewhile(str.strip, lines[first + 1 :])]
+    if len(labels) < 2 or not below or not all(label.text.endswith(":") for label in labels):
+        return []
+    if any(len(cells) > len(labels) or any(":" in cell.text for cell in cells) for cells in below):
+        return []
+    columns = zip(*(_aligned(cells, labels) for cells in below), strict=True)
+    return [
+        f"{label.text} {', '.join(filter(None, column))}".rstrip()
+        for label, column in zip(labels, columns, strict=True)
+    ]
 
 
 def _label_column(line: str) -> int:
@@ -291,20 +314,20 @@ def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
     It has the names of at least three columns, two rows below them, and numbers: words may stand in columns for
     another reason. Blank lines may be between the rows, and drawn lines.
     """
-    head = _cells(lines[first])
+    head, begin = _header(lines, first)
     names = [cell.text for cell in head]
-    second = next((cells for line in lines[first + 1 : first + 4] if (cells := _cells(line))), [])
+    second = next((cells for line in lines[begin : begin + 3] if (cells := _cells(line))), [])
     is_label = any(name.endswith(":") for name in names)
     if is_label or not 3 <= len(head) <= _MAX_COLUMNS or not names_columns(names, [c.text for c in second]):
         return [], first
-    rows, end, is_spaced = [names], first + 1, False
+    rows, end, is_spaced = [names], begin, False
     while end < len(lines):
         if _RULE.fullmatch(lines[end]):
             end += 1
             continue
         following = end if lines[end].strip() or end + 1 == len(lines) else end + 1
         last = following + 1
-        if following > end and not lines[first + 1].strip():  # Rows are paragraphs, perhaps of several lines.
+        if following > end and not lines[begin].strip():  # Rows are paragraphs, perhaps of several lines.
             last = next((at for at in range(last, len(lines)) if not lines[at].strip()), len(lines))
         cells = [cell for line in lines[following : min(last, following + _LINES)] for cell in _cells(line)]
         row = [cell.text for cell in cells]
@@ -321,6 +344,32 @@ def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
     is_full = all(body) and any(map(_DIGIT, body))
     is_table = is_full or any(cell and _NUMBER.fullmatch(cell) for cell in body)
     return (rows, end) if len(rows) > 2 and is_table else ([], first)
+
+
+def _header(lines: Sequence[str], first: int) -> tuple[list[_Cell], int]:
+    """The names of columns, and the line after them: the column of keys may have none, others two lines.
+
+    >>> cells, end = _header(["      Low   High", "      (May) (July)", "Tent  9.00  13.50"], 0)
+    >>> [cell.text for cell in cells], end
+    (['', 'Low (May)', 'High (July)'], 2)
+    """
+    head = _cells(lines[first])
+    for at, line in enumerate(lines[first + 1 : first + 3], first + 1):
+        key = next(iter(_cells(line)), None)
+        if key is None or not head:
+            break
+        if key.end < head[0].start:
+            above = [_cut(line, head) for line in lines[first:at]]
+            names = [" ".join(filter(None, column)) for column in zip(*above, strict=True)]
+            named = [cell._replace(text=name) for cell, name in zip(head, names, strict=True)]
+            return [key._replace(text=""), *named], at
+    return head, first + 1
+
+
+def _cut(line: str, head: Sequence[_Cell]) -> list[str]:
+    """The words of a line in the columns of others, which begin at the last space before each."""
+    starts = [0, *(max(line.rfind(" ", 0, cell.start + 1), 0) for cell in head[1:]), len(line)]
+    return [line[left:right].strip() for left, right in itertools.pairwise(starts)]
 
 
 def _aligned(cells: Sequence[_Cell], head: Sequence[_Cell]) -> list[str]:

@@ -37,6 +37,12 @@ def test_a_cell_is_said_of_the_key_of_its_row(rows, first):
     assert texts(*rows)[0] == first
 
 
+def test_a_column_that_a_program_named_is_said_in_words():
+    assert texts("name|due_date|paid", "Ann|3 May|yes", "Bob|4 May|no")[0] == (
+        "The due date of Ann is 3 May. The paid of Ann is yes."
+    )
+
+
 def test_a_code_or_date_is_said_with_what_it_stands_for():
     assert texts("Code|Job|Charge", "R1|Lost key|14.00", "R2|Lost fob|22.50")[1] == (
         "The job of R2 is Lost fob. The charge of Lost fob (R2) is 22.50."
@@ -102,14 +108,32 @@ def test_labels_beside_an_address_are_no_table():
     ]
 
 
+def test_blocks_under_labels_side_by_side_are_read_one_after_the_other():
+    text = "From:         To:\nAnn Lee       Bob Ray\nLong Lane 2   The Forge\n              Hull\n\nThanks   a  lot"
+    assert list(with_tables(text)) == [
+        "From: Ann Lee, Long Lane 2\n\nTo: Bob Ray, The Forge, Hull\n\n\nThanks   a  lot"
+    ]
+
+
+def test_the_column_of_keys_needs_no_name():
+    text = "            Hours    Price\nHedge          12    24.00\nLawn, front    10    12.50"
+    assert list(with_tables(text))[1] == "The hours of Lawn, front is 10. The price of Lawn, front is 12.50."
+
+
+def test_names_of_columns_take_two_lines():
+    text = "          Low    High\n          (May) (July)\nTent     9.00   13.50\nCabin   40.00   55.00"
+    assert next(iter(with_tables(text))) == "The low (May) of Tent is 9.00. The high (July) of Tent is 13.50."
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "Ann left.  Bob came.  Eve stayed.\nDan slept.  Kim ran.  Lee sang.\nA  b  c\nd  e  f",
         "one  two\n1  2\n3  4\n5  6",
+        "Name:          Date:\nAddress:       Phone:\nRemarks:       Signed:",
         "Subtotal    517.00\nVAT          98.23\nTotal       589.38\n\nName   A\nTown   B",
     ],
-    ids=["prose", "two columns", "labels and values"],
+    ids=["prose", "two columns", "a form that is not filled in", "labels and values"],
 )
 def test_other_columns_are_left_as_they_are(text: str) -> None:
     assert list(with_tables(text)) == [text]
