@@ -10,7 +10,7 @@ from attar.documents.tables import DIGIT, NUMBER, names_columns, row_texts
 # "Ann Lee          Invoice date: 3 May" are two lines next to each other.
 _BESIDE = re.compile(r"\S[^\S\n]{3,}(?=[^\W_][^\s:]*(?: [^\s:]+){0,3}:(?:\s|\Z))")
 _GAP = re.compile(r"[^\S\n]{2,}|\t[^\S\n]*")
-_GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)\S")
+_GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)(?=\S)")
 _RULE = re.compile(r"[\s\-=_+|─━═]*[\-=_─━═]{3}[\s\-=_+|─━═]*")
 # "Beard trim ........ 11.50"
 _LEADERS = re.compile(r"(?<=\w)[^\S\n]*(?:\.{4,}|[…·]{2,})[^\S\n]*(?=\S)")

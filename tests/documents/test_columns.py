@@ -44,8 +44,8 @@ def test_blocks_under_labels_side_by_side_are_read_one_after_the_other():
 
 
 def test_the_column_of_keys_needs_no_name():
-    text = "            Hours    Price\nHedge          12    24.00\nLawn, front    10    12.50"
-    assert list(with_tables(text))[1] == "The hours of Lawn, front is 10. The price of Lawn, front is 12.50."
+    text = "            Hours    Price\nHedge           2    24.00\nLawn, front     1    12.50"
+    assert list(with_tables(text))[1] == "The hours of Lawn, front is 1. The price of Lawn, front is 12.50."
 
 
 def test_names_of_columns_take_two_lines():
