@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any, NamedTuple
 
-from attar.documents.tables import row_texts, with_tables
+from attar.documents.columns import with_tables
+from attar.documents.tables import row_texts
 from attar.errors import AttarError, FormatError, MissingError, install_command
 from attar.files import MAX_DECOMPRESSED, replace_surrogates
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from attar.documents.columns import with_tables
 from attar.documents.extracted import Blob, SourceDocument, TextBuilder, clean, parsing
-from attar.documents.tables import with_tables
 from attar.errors import FormatError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from attar.documents.columns import with_tables
 from attar.documents.extracted import (
     MAX_TEXT,
     Blob,
@@ -16,7 +17,7 @@ from attar.documents.extracted import (
     parsing,
     short,
 )
-from attar.documents.tables import fact, row_texts, sentence, with_tables
+from attar.documents.tables import fact, row_texts, sentence
 from attar.errors import FormatError, MissingError, install_command
 
 _BOMS = (

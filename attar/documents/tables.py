@@ -8,14 +8,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-_NUMBER = re.compile(r"[\W\d_]*")
-_DIGIT = re.compile(r"\d").search
+NUMBER = re.compile(r"[\W\d_]*")
+DIGIT = re.compile(r"\d").search
 _AMOUNT = re.compile(r"\W*\d").match
 _WORD = re.compile(r"[^\W\d_A-Z]{3}")
-# "Ann Lee          Invoice date: 3 May" are two lines next to each other.
-_BESIDE = re.compile(r"\S[^\S\n]{3,}(?=[^\W_][^\s:]*(?: [^\s:]+){0,3}:(?:\s|\Z))")
-_GAP = re.compile(r"[^\S\n]{2,}|\t[^\S\n]*")
-_GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)\S")
 _DAY = r"(?:(?:Mon|Tue|Tues|Wed|Wednes|Thu|Thurs|Fri|Sat|Satur|Sun)(?:day)?s?\b)"
 _MONTH = r"(?:(?:Jan|Feb|Mar(?:ch)?\b|Apr|May\b|Ju[nl]|Aug|Sep|Oct|Nov|Dec)[a-z]*)"
 _CAPITAL = re.compile(rf"{_DAY}|{_MONTH}")
@@ -27,9 +23,6 @@ _WHEN = {
     ),
     "in": re.compile(rf"(?:19|20)\d\d(?:[-–/](?:\d\d){{1,2}})?|{_MONTH}\.?(?: \d{{4}})?"),
 }
-_RULE = re.compile(r"[\s\-=_+|─━═]*[\-=_─━═]{3}[\s\-=_+|─━═]*")
-# "Beard trim ........ 11.50"
-_LEADERS = re.compile(r"(?<=\w)[^\S\n]*(?:\.{4,}|[…·]{2,})[^\S\n]*(?=\S)")
 # A key is one of the first columns, or the first few together.
 _KEY_COLUMNS = 3
 # A longer cell is a text of its own.
@@ -37,11 +30,6 @@ _LONGEST_CELL = 100
 _LONGEST_NAME = 80
 # The cells of the largest table that has a sentence for each.
 _FACTS = 500
-# The most lines of a row.
-_LINES = 4
-# The gaps of the smallest table in columns of spaces.
-_FEWEST_GAPS = 4
-_MAX_COLUMNS = 1_000
 
 
 class RowText(NamedTuple):
@@ -56,12 +44,6 @@ class _Keys(NamedTuple):
 
     columns: tuple[int, ...]
     about: int | None = None
-
-
-class _Cell(NamedTuple):
-    start: int
-    end: int
-    text: str
 
 
 def fact(name: str, value: str, of: str = "") -> str:
@@ -94,7 +76,8 @@ def when(text: str) -> str:
 
 
 def _small(name: str) -> str:
-    """The name of a column as it is inside a sentence."""
+    """The name of a column as it is inside a sentence; of a program's name, "due_date", its words."""
+    name = name.replace("_", " ")
     is_common = name[1:2].islower() and not _CAPITAL.match(name)
     return name[:1].lower() + name[1:] if is_common else name
 
@@ -143,7 +126,7 @@ def _row_text(names: Sequence[str], row: Sequence[str], keys: _Keys, as_facts: b
     """The cells of a row, each as a sentence that says of what it is, or all in one sentence."""
     columns, about = keys
     key = ", ".join(
-        f"{names[at]} {row[at]}" if _NUMBER.fullmatch(row[at]) and not when(row[at]) else row[at]
+        f"{names[at]} {row[at]}" if NUMBER.fullmatch(row[at]) and not when(row[at]) else row[at]
         for at in columns
         if at < len(row) and row[at]
     )
@@ -182,21 +165,21 @@ def _keys(names: Sequence[str], rows: Sequence[Sequence[str]]) -> _Keys | None:
     is_grid = sum(bool(when(name)) for name in names[1:]) > 1
     if 0 in words or (0 in alone and is_grid):
         return _Keys((0,))
-    if 0 in alone and not all(_NUMBER.fullmatch(row[0]) and not when(row[0]) for row in rows):
+    if 0 in alone and not all(NUMBER.fullmatch(row[0]) and not when(row[0]) for row in rows):
         return _Keys((0,), words[0] if words else None)
     if words:
         return _Keys((words[0],))
     together = next(
         (tuple(few[:count]) for count in (2, 3) if count < len(names) and differ(few[:count])), None
     )
-    is_named = bool(rows) and not all(_NUMBER.fullmatch(row[0]) for row in rows if row)
+    is_named = bool(rows) and not all(NUMBER.fullmatch(row[0]) for row in rows if row)
     columns = together if together and (is_named or not alone) else (alone[0],) if alone else None
     return None if columns is None else _Keys(columns)
 
 
 def _is_code(cell: str) -> bool:
     """Whether a cell is a date, a number, or letters and digits such as R2."""
-    return bool(when(cell)) or (_WORD.search(cell) is None and _DIGIT(cell) is not None)
+    return bool(when(cell)) or (_WORD.search(cell) is None and DIGIT(cell) is not None)
 
 
 def names_columns(row: Sequence[str], below: Sequence[str] = ()) -> bool:
@@ -211,130 +194,8 @@ def names_columns(row: Sequence[str], below: Sequence[str] = ()) -> bool:
         bool(row)
         and len(set(row)) == len(row)
         and not any(
-            _NUMBER.fullmatch(cell) and not (when(cell) and at < len(below) and when(below[at]) != when(cell))
+            NUMBER.fullmatch(cell) and not (when(cell) and at < len(below) and when(below[at]) != when(cell))
             for at, cell in enumerate(row)
             if cell or at
         )
     )
-
-
-def with_tables(text: str) -> Iterator[str]:
-    r"""The parts of a text, its tables in columns of spaces as rows of sentences.
-
-    >>> list(with_tables("Item   Price  Size\nDesk     120  large\nLamp      35\n\nVAT   20%"))
-    ['The price of Desk is 120. The size of Desk is large.', 'The price of Lamp is 35.', 'VAT   20%']
-    """
-    text = _LEADERS.sub(": ", text)
-    if len(_GAPS.findall(text)) < _FEWEST_GAPS:
-        yield text
-        return
-    lines = _beside(text.split("\n"))
-    waiting: list[str] = []
-    at = 0
-    while at < len(lines):
-        rows, end = _table_at(lines, at)
-        if rows:
-            if any(map(str.strip, waiting)):
-                yield "\n".join(waiting).strip("\n")
-            waiting = []
-            yield from (row.text for row in row_texts(rows, header=True))
-            at = end
-        else:
-            waiting.append(lines[at])
-            at += 1
-    if any(map(str.strip, waiting)):
-        yield "\n".join(waiting).strip("\n")
-
-
-def _beside(lines: list[str]) -> list[str]:
-    r"""Lines with a block of labels that stands beside others below these.
-
-    >>> _beside(["Bill to:   Invoice no.: 7", "Ann Lee    Date: 3 May", "", "Thanks"])
-    ['Bill to:', 'Ann Lee', '', 'Invoice no.: 7', 'Date: 3 May', '', 'Thanks']
-    """
-    kept: list[str] = []
-    at = 0
-    while at < len(lines):
-        column, last = _label_column(lines[at]), at + 1
-        while column and last < len(lines) and _label_column(lines[last]) == column:
-            last += 1
-        if last > at + 1:
-            kept += [line[:column].rstrip() for line in lines[at:last]]
-            kept += ["", *(line[column:] for line in lines[at:last])]
-            kept += [""] * (last < len(lines) and bool(lines[last].strip()))
-        else:
-            kept.append(lines[at])
-        at = last
-    return kept
-
-
-def _label_column(line: str) -> int:
-    """Where a label stands in a line after something else; 0 if none does."""
-    found = _BESIDE.search(line)
-    return found.end() if found else 0
-
-
-def _cells(line: str) -> list[_Cell]:
-    found, start = [], len(line) - len(line.lstrip())
-    end = len(line.rstrip())
-    for gap in _GAP.finditer(line, start, end):
-        found.append(_Cell(start, gap.start(), line[start : gap.start()]))
-        start = gap.end()
-    if start < end:
-        found.append(_Cell(start, end, line[start:end]))
-    return found
-
-
-def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
-    """The rows of a table that begins with a line, and the line after it; no rows if there is none.
-
-    It has the names of at least three columns, two rows below them, and numbers: words may stand in columns for
-    another reason. Blank lines may be between the rows, and drawn lines.
-    """
-    head = _cells(lines[first])
-    names = [cell.text for cell in head]
-    second = next((cells for line in lines[first + 1 : first + 4] if (cells := _cells(line))), [])
-    is_label = any(name.endswith(":") for name in names)
-    if is_label or not 3 <= len(head) <= _MAX_COLUMNS or not names_columns(names, [c.text for c in second]):
-        return [], first
-    rows, end, is_spaced = [names], first + 1, False
-    while end < len(lines):
-        if _RULE.fullmatch(lines[end]):
-            end += 1
-            continue
-        following = end if lines[end].strip() or end + 1 == len(lines) else end + 1
-        last = following + 1
-        if following > end and not lines[first + 1].strip():  # Rows are paragraphs, perhaps of several lines.
-            last = next((at for at in range(last, len(lines)) if not lines[at].strip()), len(lines))
-        cells = [cell for line in lines[following : min(last, following + _LINES)] for cell in _cells(line)]
-        row = [cell.text for cell in cells]
-        if len(cells) != len(head) or last > following + 1:
-            row = _aligned(cells, head)
-        filled = sum(map(bool, row))
-        is_spaced = is_spaced or (following > end and filled == len(head))
-        fewest = 2 if following == end or is_spaced else len(head)
-        if filled < fewest or len(cells) > len(head) * (last - following):
-            break
-        rows.append(row)
-        end = last
-    body = [cell for row in rows[1:] for cell in row]
-    is_full = all(body) and any(map(_DIGIT, body))
-    is_table = is_full or any(cell and _NUMBER.fullmatch(cell) for cell in body)
-    return (rows, end) if len(rows) > 2 and is_table else ([], first)
-
-
-def _aligned(cells: Sequence[_Cell], head: Sequence[_Cell]) -> list[str]:
-    """The cells of a row without some, each in the column that it is aligned with: left, right, or in the middle."""
-    row = [""] * len(head)
-    for cell in cells:
-        distances = [
-            min(
-                abs(cell.start - name.start),
-                abs(cell.end - name.end),
-                abs(cell.start + cell.end - name.start - name.end) // 2,
-            )
-            for name in head
-        ]
-        column = min(range(len(head)), key=distances.__getitem__)
-        row[column] = f"{row[column]} {cell.text}".strip()
-    return row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attar.documents.tables import row_texts, with_tables
+from attar.documents.tables import row_texts
 
 
 def texts(*rows: str, header: bool | None = None) -> list[str]:
@@ -37,6 +37,12 @@ def test_a_cell_is_said_of_the_key_of_its_row(rows, first):
     assert texts(*rows)[0] == first
 
 
+def test_a_column_that_a_program_named_is_said_in_words():
+    assert texts("name|due_date|paid", "Ann|3 May|yes", "Bob|4 May|no")[0] == (
+        "The due date of Ann is 3 May. The paid of Ann is yes."
+    )
+
+
 def test_a_code_or_date_is_said_with_what_it_stands_for():
     assert texts("Code|Job|Charge", "R1|Lost key|14.00", "R2|Lost fob|22.50")[1] == (
         "The job of R2 is Lost fob. The charge of Lost fob (R2) is 22.50."
@@ -69,47 +75,3 @@ def test_a_long_cell_is_a_text_of_its_own():
 def test_a_large_table_has_one_sentence_per_row():
     rows = (f"P{at}|{at}|{'yes' * (at % 2)}" for at in range(200))
     assert texts("Name|Age|Member", *rows)[:2] == ["P0 (age 0).", "P1 (age 1, member yes)."]
-
-
-def test_columns_in_a_text_are_a_table():
-    text = "Item        Qty   Price\nDesk          1  120.00\nLamp, red    12   35.50\nTotal           546.00\nThanks"
-    assert list(with_tables(text)) == [
-        "The qty of Desk is 1. The price of Desk is 120.00.",
-        "The qty of Lamp, red is 12. The price of Lamp, red is 35.50.",
-        "The price of Total is 546.00.",
-        "Thanks",
-    ]
-
-
-def test_drawn_lines_are_no_rows():
-    text = "Work       Hours   Pounds\n-------------------------\nHedge         12   288.00\nLawn           5   120.00"
-    assert list(with_tables(text))[1] == "The hours of Lawn is 5. The pounds of Lawn is 120.00."
-
-
-def test_rows_of_their_own_paragraphs_have_cells_of_several_lines():
-    text = "Article   Qty   Price\n\nSheet,\n          12    8.40\nsingle\n\nTowel     80    6.75"
-    assert next(with_tables(text)) == "The qty of Sheet, single is 12. The price of Sheet, single is 8.40."
-
-
-def test_dots_lead_from_a_label_to_its_value():
-    assert list(with_tables("Beard trim ........ 11.50")) == ["Beard trim: 11.50"]
-
-
-def test_labels_beside_an_address_are_no_table():
-    text = "Bill to:      No.:   7\nAnn Lee       Date:  3 May\nLong Lane 2   Job:   12\nHull          Foreman: Bob"
-    assert list(with_tables(text)) == [
-        "Bill to:\nAnn Lee\nLong Lane 2\nHull\n\nNo.:   7\nDate:  3 May\nJob:   12\nForeman: Bob"
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Ann left.  Bob came.  Eve stayed.\nDan slept.  Kim ran.  Lee sang.\nA  b  c\nd  e  f",
-        "one  two\n1  2\n3  4\n5  6",
-        "Subtotal    517.00\nVAT          98.23\nTotal       589.38\n\nName   A\nTown   B",
-    ],
-    ids=["prose", "two columns", "labels and values"],
-)
-def test_other_columns_are_left_as_they_are(text: str) -> None:
-    assert list(with_tables(text)) == [text]

@@ -1,0 +1,196 @@
+"""Tables in columns of spaces, as texts and PDF have them, as rows of sentences; blocks that stand side by side."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from attar.documents.tables import DIGIT, NUMBER, names_columns, row_texts
+
+# "Ann Lee          Invoice date: 3 May" are two lines next to each other.
+_BESIDE = re.compile(r"\S[^\S\n]{3,}(?=[^\W_][^\s:]*(?: [^\s:]+){0,3}:(?:\s|\Z))")
+_GAP = re.compile(r"[^\S\n]{2,}|\t[^\S\n]*")
+_GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)(?=\S)")
+_RULE = re.compile(r"[\s\-=_+|─━═]*[\-=_─━═]{3}[\s\-=_+|─━═]*")
+# "Beard trim ........ 11.50"
+_LEADERS = re.compile(r"(?<=\w)[^\S\n]*(?:\.{4,}|[…·]{2,})[^\S\n]*(?=\S)")
+# The most lines of a row.
+_LINES = 4
+# The gaps of the smallest table in columns of spaces.
+_FEWEST_GAPS = 4
+_MAX_COLUMNS = 1_000
+
+
+class _Cell(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def with_tables(text: str) -> Iterator[str]:
+    r"""The parts of a text, its tables in columns of spaces as rows of sentences.
+
+    >>> list(with_tables("Item   Price  Size\nDesk     120  large\nLamp      35\n\nVAT   20%"))
+    ['The price of Desk is 120. The size of Desk is large.', 'The price of Lamp is 35.', 'VAT   20%']
+    """
+    text = _LEADERS.sub(": ", text)
+    if len(_GAPS.findall(text)) < _FEWEST_GAPS:
+        yield text
+        return
+    lines = _beside(text.split("\n"))
+    waiting: list[str] = []
+    at = 0
+    while at < len(lines):
+        rows, end = _table_at(lines, at)
+        if rows:
+            if any(map(str.strip, waiting)):
+                yield "\n".join(waiting).strip("\n")
+            waiting = []
+            yield from (row.text for row in row_texts(rows, header=True))
+            at = end
+        else:
+            waiting.append(lines[at])
+            at += 1
+    if any(map(str.strip, waiting)):
+        yield "\n".join(waiting).strip("\n")
+
+
+def _beside(lines: list[str]) -> list[str]:
+    r"""Lines with a block of labels that stands beside others below these, and blocks under labels each on one line.
+
+    >>> _beside(["Bill to:   Invoice no.: 7", "Ann Lee    Date: 3 May", "", "Thanks"])
+    ['Bill to:', 'Ann Lee', '', 'Invoice no.: 7', 'Date: 3 May', '', 'Thanks']
+    >>> _beside(["Bill to:      Ship to:", "Ann Lee       Bob Ray", "Mill Street   The Forge"])
+    ['Bill to: Ann Lee, Mill Street', '', 'Ship to: Bob Ray, The Forge', '']
+    """
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        if blocks := _blocks(lines, at):
+            kept += [line for block in blocks for line in (block, "")]
+            at = next((end for end in range(at, len(lines)) if not lines[end].strip()), len(lines))
+            continue
+        column, last = _label_column(lines[at]), at + 1
+        while column and last < len(lines) and _label_column(lines[last]) == column:
+            last += 1
+        if last > at + 1:
+            kept += [line[:column].rstrip() for line in lines[at:last]]
+            kept += ["", *(line[column:] for line in lines[at:last])]
+            kept += [""] * (last < len(lines) and bool(lines[last].strip()))
+        else:
+            kept.append(lines[at])
+        at = last
+    return kept
+
+
+def _blocks(lines: Sequence[str], first: int) -> list[str]:
+    """Labels that stand beside each other in a line, each with the lines below it; none if other things are there."""
+    labels = _cells(lines[first])
+    below = [_cells(line) for line in itertools.takewhile(str.strip, lines[first + 1 :])]
+    if len(labels) < 2 or not below or not all(label.text.endswith(":") for label in labels):
+        return []
+    if any(len(cells) > len(labels) or any(":" in cell.text for cell in cells) for cells in below):
+        return []
+    columns = zip(*(_aligned(cells, labels) for cells in below), strict=True)
+    return [
+        f"{label.text} {', '.join(filter(None, column))}".rstrip()
+        for label, column in zip(labels, columns, strict=True)
+    ]
+
+
+def _label_column(line: str) -> int:
+    """Where a label stands in a line after something else; 0 if none does."""
+    found = _BESIDE.search(line)
+    return found.end() if found else 0
+
+
+def _cells(line: str) -> list[_Cell]:
+    found, start = [], len(line) - len(line.lstrip())
+    end = len(line.rstrip())
+    for gap in _GAP.finditer(line, start, end):
+        found.append(_Cell(start, gap.start(), line[start : gap.start()]))
+        start = gap.end()
+    if start < end:
+        found.append(_Cell(start, end, line[start:end]))
+    return found
+
+
+def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
+    """The rows of a table that begins with a line, and the line after it; no rows if there is none.
+
+    It has the names of at least three columns, two rows below them, and numbers: words may stand in columns for
+    another reason. Blank lines may be between the rows, and drawn lines.
+    """
+    head, begin = _header(lines, first)
+    names = [cell.text for cell in head]
+    second = next((cells for line in lines[begin : begin + 3] if (cells := _cells(line))), [])
+    is_label = any(name.endswith(":") for name in names)
+    if is_label or not 3 <= len(head) <= _MAX_COLUMNS or not names_columns(names, [c.text for c in second]):
+        return [], first
+    rows, end, is_spaced = [names], begin, False
+    while end < len(lines):
+        if _RULE.fullmatch(lines[end]):
+            end += 1
+            continue
+        following = end if lines[end].strip() or end + 1 == len(lines) else end + 1
+        last = following + 1
+        if following > end and not lines[begin].strip():  # Rows are paragraphs, perhaps of several lines.
+            last = next((at for at in range(last, len(lines)) if not lines[at].strip()), len(lines))
+        cells = [cell for line in lines[following : min(last, following + _LINES)] for cell in _cells(line)]
+        row = [cell.text for cell in cells]
+        if len(cells) != len(head) or last > following + 1:
+            row = _aligned(cells, head)
+        filled = sum(map(bool, row))
+        is_spaced = is_spaced or (following > end and filled == len(head))
+        fewest = 2 if following == end or is_spaced else len(head)
+        if filled < fewest or len(cells) > len(head) * (last - following):
+            break
+        rows.append(row)
+        end = last
+    body = [cell for row in rows[1:] for cell in row]
+    is_full = all(body) and any(map(DIGIT, body))
+    is_table = is_full or any(cell and NUMBER.fullmatch(cell) for cell in body)
+    return (rows, end) if len(rows) > 2 and is_table else ([], first)
+
+
+def _header(lines: Sequence[str], first: int) -> tuple[list[_Cell], int]:
+    """The names of columns, and the line after them: the column of keys may have none, others two lines.
+
+    >>> cells, end = _header(["      Low   High", "      (May) (July)", "Tent  9.00  13.50"], 0)
+    >>> [cell.text for cell in cells], end
+    (['', 'Low (May)', 'High (July)'], 2)
+    """
+    head = _cells(lines[first])
+    for at, line in enumerate(lines[first + 1 : first + 3], first + 1):
+        key = next(iter(_cells(line)), None)
+        if key is None or not head:
+            break
+        if key.end < head[0].start:
+            above = [_cut(line, head) for line in lines[first:at]]
+            names = [" ".join(filter(None, column)) for column in zip(*above, strict=True)]
+            named = [cell._replace(text=name) for cell, name in zip(head, names, strict=True)]
+            return [key._replace(text=""), *named], at
+    return head, first + 1
+
+
+def _cut(line: str, head: Sequence[_Cell]) -> list[str]:
+    """The words of a line in the columns of others, which begin at the last space before each."""
+    starts = [0, *(max(line.rfind(" ", 0, cell.start + 1), 0) for cell in head[1:]), len(line)]
+    return [line[left:right].strip() for left, right in itertools.pairwise(starts)]
+
+
+def _aligned(cells: Sequence[_Cell], head: Sequence[_Cell]) -> list[str]:
+    """The cells of a row without some, each in the column that it is aligned with: left, right, or in the middle."""
+    row = [""] * len(head)
+    for cell in cells:
+        distances = [
+            min(
+                abs(cell.start - name.start),
+                abs(cell.end - name.end),
+                abs(cell.start + cell.end - name.start - name.end) // 2,
+            )
+            for name in head
+        ]
+        column = min(range(len(head)), key=distances.__getitem__)
+        row[column] = f"{row[column]} {cell.text}".strip()
+    return row
