@@ -301,7 +301,7 @@ _OF_ALL = 50
 def check_length(what: str, characters: int, limit: int) -> None:
     """Refuse a text with more than `limit` characters."""
     if characters > limit:
-        came = f"got {characters:,}; send it in parts"
+        came = f"got {characters:,}; shorten it, or send it in parts"
         raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
 
 
