@@ -72,8 +72,8 @@ class FileLimits:
 
 # The longest span, in word pieces.
 LONGEST = 10
-# The most sentences that are read again with a question: the network was trained with up to five.
-MOST_LOOK = 5
+# Sentences that are read again with a question, by default and at most: the network was trained with up to five.
+LOOK, MOST_LOOK = 3, 5
 
 
 @dataclass(frozen=True)

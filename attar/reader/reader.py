@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
-from attar.options import MOST_LOOK
+from attar.options import LOOK, MOST_LOOK
 from attar.progress import Progress, check_stopped, ignore_progress, one_thread
 from attar.reader.answers import (
     ScoredPhrases,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Characters of the texts that are read together: short ones fill batches, few long ones are in memory at once.
 _GROUP = 2**20
-# Sentences that are read again by default, if the reader has a second look.
-_LOOK = 3
 
 
 class Features(NamedTuple):
@@ -112,7 +110,7 @@ class Reader:
         """How many sentences are read again: as asked, or by default three, if the reader has a second look."""
         can = self.parts.config.look is not None
         if look is None:
-            return _LOOK if can else 0
+            return LOOK if can else 0
         if isinstance(look, bool) or not isinstance(look, int) or not 0 <= look <= MOST_LOOK:
             raise OptionError.expected("look", f"an integer from 0 to {MOST_LOOK}", repr(look))
         if look and not can:

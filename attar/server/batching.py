@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from attar.errors import AttarError
 from attar.library.served import ServedLibrary
+from attar.options import LOOK
 from attar.progress import StoppedError, stopped_by
 from attar.results import Asked
 from attar.server.metrics import Metrics
@@ -291,8 +292,7 @@ _ALL = 1_000
 _SHORT = 64
 # Answers that take as long as a short question.
 _ANSWERS = 20
-# Sentences that are read again by default, and how many times as long each takes.
-_LOOK = 3
+# How many times as long as a short question each sentence takes that is read again.
 _READ_AGAIN = 8
 # What a question to all documents takes in addition.
 _OF_ALL = 50
@@ -325,7 +325,7 @@ def work_of(question: str, top: int | None, look: int | None, of_all: bool = Fal
     >>> work_of("Who left?", 5, 0), work_of("Who left?", 5, None), work_of("a" * 1_920, 5, 3)
     (1, 25, 175)
     """
-    length, sentences = len(question) // _SHORT, _LOOK if look is None else look
+    length, sentences = len(question) // _SHORT, LOOK if look is None else look
     again = _READ_AGAIN * sentences + 4 * length if sentences else 0
     answers = (_ALL if top is None else top) // _ANSWERS
     return 1 + length + answers + again + (_OF_ALL if of_all else 0)
