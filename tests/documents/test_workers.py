@@ -89,6 +89,12 @@ class TestProcessThatDies:
         finally:
             os.close(descriptor)
 
+    def test_a_message_that_never_ends_takes_no_more_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        begin = "import os, sys, time; os.write(int(sys.argv[1]), bytes(3)); time.sleep(20)"
+        monkeypatch.setattr("attar.documents.workers._PROGRAM", begin)
+        with FileReader(FileLimits(seconds=1.0)) as reader, pytest.raises(FormatError, match="more than 1 s"):
+            list(reader.read_bytes("a.txt", b"Ann left."))
+
     def test_stopped_work_ends_the_child(self) -> None:
         stops = iter([False, False, True])
         with FileReader(LIMITS) as reader, stopped_by(lambda: next(stops)), pytest.raises(StoppedError):
