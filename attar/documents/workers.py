@@ -71,6 +71,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 Reply = FileDocument | FileFault | Done
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reply).decode
+# The errors for a message that is none; the last one for what is nested too deep.
+_NONSENSE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 def read_sources(
@@ -183,7 +185,7 @@ class FileReader:
         while True:
             try:
                 reply = _decode(self._receive())
-            except (_EndedError, msgspec.DecodeError, UnicodeDecodeError) as fault:
+            except (_EndedError, *_NONSENSE) as fault:
                 reason = self._why_ended(fault)
                 self.close()
                 report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
@@ -247,7 +249,7 @@ class FileReader:
     def _why_ended(self, fault: Exception) -> str:
         if str(fault) and isinstance(fault, _EndedError):
             return str(fault)
-        if self._process is None or isinstance(fault, msgspec.DecodeError | UnicodeDecodeError):
+        if self._process is None or isinstance(fault, _NONSENSE):
             return "the process that reads it failed"
         try:
             code = self._process.wait(5)
@@ -290,10 +292,11 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as connection, open(_STATUS) as status:
         confine()
         while True:
-            length, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 1, socket.MSG_WAITALL)
-            if not length:
+            head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 1, socket.MSG_WAITALL)
+            if not head:
                 break
-            request = decode(connection.recv(*_LENGTH.unpack(length), socket.MSG_WAITALL))
+            (length,) = _LENGTH.unpack(head)
+            request = decode(connection.recv(length, socket.MSG_WAITALL))
             _limit(request, status)
             for reply in _replies(request, descriptors[0]):
                 data = encode(reply)

@@ -95,6 +95,16 @@ class TestProcessThatDies:
         with FileReader(FileLimits(seconds=1.0)) as reader, pytest.raises(FormatError, match="more than 1 s"):
             list(reader.read_bytes("a.txt", b"Ann left."))
 
+    def test_nonsense_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        nested = r"b'\x82\xa4type\xacFileDocument\xa1x' + b'\x91' * 10_000 + b'\x01'"
+        send = f"import os, sys; data = {nested}; os.write(int(sys.argv[1]), len(data).to_bytes(4, 'little') + data)"
+        monkeypatch.setattr("attar.documents.workers._PROGRAM", send)
+        with (
+            FileReader(LIMITS) as reader,
+            pytest.raises(FormatError, match="the process that reads it failed"),
+        ):
+            list(reader.read_bytes("a.txt", b"Ann left."))
+
     def test_stopped_work_ends_the_child(self) -> None:
         stops = iter([False, False, True])
         with FileReader(LIMITS) as reader, stopped_by(lambda: next(stops)), pytest.raises(StoppedError):
