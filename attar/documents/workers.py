@@ -175,8 +175,9 @@ class FileReader:
             with other:
                 # -P: a module in the current folder must not be taken for one of a parser's.
                 command = [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())]
+                nothing = subprocess.DEVNULL  # what a parser prints is no part of this program's output
                 self._process = subprocess.Popen(
-                    command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    command, pass_fds=[other.fileno()], stdin=nothing, stdout=nothing, stderr=nothing
                 )
             self._files = 0
         return self._connection

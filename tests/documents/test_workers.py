@@ -95,6 +95,14 @@ class TestProcessThatDies:
         with FileReader(FileLimits(seconds=1.0)) as reader, pytest.raises(FormatError, match="more than 1 s"):
             list(reader.read_bytes("a.txt", b"Ann left."))
 
+    def test_what_a_parser_prints_is_not_shown(
+        self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("attar.documents.workers._PROGRAM", "print('printed')")
+        with FileReader(LIMITS) as reader, pytest.raises(FormatError):
+            list(reader.read_bytes("a.txt", b"Ann left."))
+        assert "printed" not in capfd.readouterr().out
+
     def test_nonsense_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         nested = r"b'\x82\xa4type\xacFileDocument\xa1x' + b'\x91' * 10_000 + b'\x01'"
         send = f"import os, sys; data = {nested}; os.write(int(sys.argv[1]), len(data).to_bytes(4, 'little') + data)"
