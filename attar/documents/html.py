@@ -57,6 +57,7 @@ _FRONT = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.S)
 _FRONT_LINE = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+)$", re.M | re.I)
 # A comment ends before the next one begins: to look for the end of each from its beginning would be quadratic.
 _MARKUP = re.compile(r"<!--(?:(?!<!--|-->).)*-->|</?[A-Za-z][^<>]*>", re.S)
+_LINE_BREAK = re.compile(r"<br\b", re.I)
 # Lists and quotes of Markdown nested deeper than this are read as plain text: Python's stack is not deeper.
 _DEEPEST = 100
 # Bytes of a page of a book.
@@ -99,6 +100,9 @@ def _rendered(markdown: str) -> str:
     def lines(text: str) -> str:
         return f"<pre>{html.escape(text)}</pre>"
 
+    def inline(markup: str) -> str:
+        return "<br>" if _LINE_BREAK.match(markup) else html.escape(_MARKUP.sub("", markup))
+
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable("table")
     parser.block.ruler.before("table", "depth", note_depth)
     renderer = RendererHTML(parser)
@@ -108,7 +112,7 @@ def _rendered(markdown: str) -> str:
     rules["table_open"] = lambda *_: '<table role="table">'
     rules["fence"] = rules["code_block"] = lambda tokens, at, *_: lines(tokens[at].content)
     rules["html_block"] = lambda tokens, at, *_: lines(_without_tags(tokens[at].content))
-    rules["html_inline"] = lambda tokens, at, *_: html.escape(_MARKUP.sub("", tokens[at].content))
+    rules["html_inline"] = lambda tokens, at, *_: inline(tokens[at].content)
     rules["image"] = lambda tokens, at, *_: html.escape(tokens[at].content)
     tokens = parser.parse(markdown)
     return lines(markdown) if too_deep else renderer.render(tokens, parser.options, {})

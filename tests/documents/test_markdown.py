@@ -77,6 +77,11 @@ def test_a_table_with_long_cells_is_one(one):
     assert document.text.endswith("The life of Bob is short.")
 
 
+def test_line_breaks_of_html_part_words(one):
+    document = one("a.md", b"Ann<br>left.\n\n| name | seen |\n|--|--|\n| Ann | May<BR />June |\n")
+    assert document.text == "Ann\nleft.\n\nThe seen of Ann is May June."
+
+
 def test_the_title_is_the_first_heading_with_words(one):
     assert one("a.md", b"# \n\n## Choir\n\nAnn sings.").title == "Choir"
 
