@@ -92,6 +92,8 @@ class FileReader:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._files = 0
+        # Seconds for which a file's replies were waited for so far.
+        self._waited = 0.0
 
     @property
     def process_id(self) -> int | None:
@@ -164,6 +166,7 @@ class FileReader:
             socket.send_fds(connection, [_LENGTH.pack(len(request))], [stream.fileno()])
             connection.sendall(request)
         self._files += 1
+        self._waited = 0.0
 
     def _started(self) -> socket.socket:
         is_dead = self._process is not None and self._process.poll() is not None
@@ -220,12 +223,15 @@ class FileReader:
             yield document._replace(text=found.text, parts=parts, pictures=())
 
     def _receive(self) -> bytes:
-        """The next message; waits for at most `limits.seconds`, also for its end."""
-        deadline = time.monotonic() + self.limits.seconds
+        """The next message; of one file, they are waited for at most `limits.seconds`."""
+        began = time.monotonic()
+        deadline = began + self.limits.seconds - self._waited
         (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size, deadline))
         if length > self.limits.max_file_memory_mb * 2**20:
             raise _EndedError("it sent more than it may have in memory")
-        return self._bytes(length, deadline)
+        message = self._bytes(length, deadline)
+        self._waited += time.monotonic() - began
+        return message
 
     def _bytes(self, count: int, deadline: float) -> bytes:
         data = bytearray()
