@@ -184,7 +184,7 @@ class WriterLock:
             remedy = "make this change in the open transaction, or after it"
             raise StoreError(f"{self.what}: this thread has a transaction open already", remedy)
         if not self._thread.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
-            raise self._busy(timeout)
+            raise self._busy()
         self._owner = threading.get_ident()
         try:
             yield
@@ -199,7 +199,7 @@ class WriterLock:
         with self.held_in_process(timeout):
             file = open_file()
             if not lock_file(file, fcntl.LOCK_EX, deadline):
-                raise self._busy(timeout)
+                raise self._busy()
             process = os.getpid()
             try:
                 yield
@@ -208,9 +208,8 @@ class WriterLock:
                 if process == os.getpid():
                     fcntl.flock(file, fcntl.LOCK_UN)
 
-    def _busy(self, timeout: float | None) -> BusyError:
-        message = f"{self.what}: another writer is still at work after {timeout or 0:g} s"
-        return BusyError(message, "wait for it, or allow more time")
+    def _busy(self) -> BusyError:
+        return BusyError(f"{self.what}: another writer is at work", "wait for it")
 
 
 def sync_folder(path: Path) -> None:

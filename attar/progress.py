@@ -4,10 +4,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attar.errors import AttarError
 
@@ -90,12 +90,33 @@ def _libraries() -> "ThreadpoolController":
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
+class _OneThread(AbstractContextManager[None]):
+    """A limit of the whole process: the first thread that comes sets it, the last that leaves takes it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limit = threading.Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit.enter_context(_libraries().limit(limits=1, user_api="blas"))
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.close()
+
+
+_one_thread = _OneThread()
+
+
+def one_thread() -> AbstractContextManager[None]:
     """Let numpy's matrix products use one thread.
 
     With several they round in another way, and a signature must have the same bytes wherever a document is read. The
     products of a question are small, too: where other programs keep the cores busy, threads that wait for each other
     took 360 ms of CPU time for a question that takes 26 with one.
     """
-    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return limited
+    return _one_thread

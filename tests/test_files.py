@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attar.errors import AttarError, StoreError
+from attar.errors import AttarError, BusyError, StoreError
 from attar.files import AtomicFiles, WriterLock, atomic_file, lock_file
 
 
@@ -114,4 +114,13 @@ def test_a_writer_lock_is_not_taken_twice_by_a_thread(open_twice):
     ):
         pass
     with lock.held(lambda: open_twice[0], 0.0):
+        pass
+
+
+def test_a_writer_lock_that_another_opening_holds_is_one_clear_line(open_twice):
+    with (
+        WriterLock("file").held(lambda: open_twice[0], None),
+        pytest.raises(BusyError, match="file: another writer is at work; wait for it"),
+        WriterLock("file").held(lambda: open_twice[1], 0.0),
+    ):
         pass

@@ -302,7 +302,7 @@ def _share_words(query: str, texts: Iterable[str | None]) -> bool:
     from attar.text.quotes import words_of
 
     words = {word.form for word in words_of(query)} - FUNCTION_WORDS
-    return not words or any(text is None or any(word in text.lower() for word in words) for text in texts)
+    return not words or any(text is None or any(map(text.lower().__contains__, words)) for text in texts)
 
 
 _VERDICTS = {"found": "found, word for word", "nearly": "nearly", "absent": "not in this library"}

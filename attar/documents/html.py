@@ -36,6 +36,7 @@ _AROUND_NAMES = re.compile(
     re.I,
 )
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_TITLES = "|".join(f"//{tag}[normalize-space()]" for tag in sorted(_HEADINGS))
 _BLOCKS = _HEADINGS | frozenset(
     _WORDS.findall(
         "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form "
@@ -56,7 +57,8 @@ _FRONT = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.S)
 _FRONT_LINE = re.compile(r"^(title|date)[^\S\n]*:[^\S\n]*(.+)$", re.M | re.I)
 # A comment ends before the next one begins: to look for the end of each from its beginning would be quadratic.
 _MARKUP = re.compile(r"<!--(?:(?!<!--|-->).)*-->|</?[A-Za-z][^<>]*>", re.S)
-# Lists and quotes of Markdown may be nested this deep: Python's stack is not deeper.
+_LINE_BREAK = re.compile(r"<br\b", re.I)
+# Lists and quotes of Markdown nested deeper than this are read as plain text: Python's stack is not deeper.
 _DEEPEST = 100
 # Bytes of a page of a book.
 _MAX_PAGE = 2**26
@@ -78,33 +80,42 @@ def read_markdown(blob: Blob) -> Iterator[SourceDocument]:
     )
     with parsing(blob.where, "Markdown"):
         root = parse_html(_rendered(text[front.end() :] if front else text))
-        title = "" if root is None else root.xpath("string((//h1|//h2|//h3|//h4|//h5|//h6)[1])")
+        title = "" if root is None else root.xpath(f"string(({_TITLES})[1])")
         yield _extracted(root, facts.get("title", title), facts.get("date", ""))
 
 
 def _rendered(markdown: str) -> str:
-    """Markdown as HTML, where line ends stay, and HTML in it is without its tags."""
+    """Markdown as HTML, where lines and the spaces in them stay, and HTML in it is without its tags."""
     from markdown_it import MarkdownIt
     from markdown_it.renderer import RendererHTML
 
-    def refuse_depth(state: "StateBlock", first_line: int, last_line: int, silent: bool) -> bool:
+    too_deep = False
+
+    def note_depth(state: "StateBlock", first_line: int, last_line: int, silent: bool) -> bool:
         # The parser would drop what is too deep without a word.
-        if state.level >= _DEEPEST - 2:
-            raise ValueError(f"nested more than {_DEEPEST} deep")
+        nonlocal too_deep
+        too_deep = too_deep or state.level >= _DEEPEST - 2
         return False
 
-    def as_text(text: str) -> str:
-        return html.escape(text).replace("\n", "<br>")
+    def lines(text: str) -> str:
+        return f"<pre>{html.escape(text)}</pre>"
 
-    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST, "breaks": True}).enable("table")
-    parser.block.ruler.before("table", "depth", refuse_depth)
+    def inline(markup: str) -> str:
+        return "<br>" if _LINE_BREAK.match(markup) else html.escape(_MARKUP.sub("", markup))
+
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable("table")
+    parser.block.ruler.before("table", "depth", note_depth)
     renderer = RendererHTML(parser)
     rules: dict[str, Any] = renderer.rules
-    rules["fence"] = rules["code_block"] = lambda tokens, at, *_: f"<p>{as_text(tokens[at].content)}</p>"
-    rules["html_block"] = lambda tokens, at, *_: f"<p>{as_text(_without_tags(tokens[at].content))}</p>"
-    rules["html_inline"] = lambda tokens, at, *_: as_text(_MARKUP.sub("", tokens[at].content))
-    rules["image"] = lambda tokens, at, *_: as_text(tokens[at].content)
-    return renderer.render(parser.parse(markdown), parser.options, {})
+    rules["paragraph_open"], rules["paragraph_close"] = lambda *_: "<pre>", lambda *_: "</pre>"
+    rules["hardbreak"] = lambda *_: "\n"
+    rules["table_open"] = lambda *_: '<table role="table">'
+    rules["fence"] = rules["code_block"] = lambda tokens, at, *_: lines(tokens[at].content)
+    rules["html_block"] = lambda tokens, at, *_: lines(_without_tags(tokens[at].content))
+    rules["html_inline"] = lambda tokens, at, *_: inline(tokens[at].content)
+    rules["image"] = lambda tokens, at, *_: html.escape(tokens[at].content)
+    tokens = parser.parse(markdown)
+    return lines(markdown) if too_deep else renderer.render(tokens, parser.options, {})
 
 
 def _without_tags(markup: str) -> str:
@@ -150,10 +161,14 @@ def add_html(builder: TextBuilder, root: Any) -> None:
 
     pieces: list[str] = []
 
-    def close(heading: bool = False) -> None:
-        lines = [" ".join(line.split()) for line in "".join(pieces).split(_BREAK)]
+    def close(tag: str = "") -> None:
+        text = "".join(pieces)
         pieces.clear()
-        (builder.heading if heading else builder.add)("\n".join(lines))
+        if tag == "pre":
+            text = text.replace(_BREAK, "\n")
+        else:
+            text = "\n".join(" ".join(line.split()) for line in text.split(_BREAK))
+        (builder.heading if tag in _HEADINGS else builder.add)(text)
 
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
@@ -173,7 +188,7 @@ def add_html(builder: TextBuilder, root: Any) -> None:
                 pieces.append((element.text or "").replace(_BREAK, ""))
         else:
             if tag in _BLOCKS:
-                close(tag in _HEADINGS)
+                close(tag)
             if element is not root:
                 pieces.append((element.tail or "").replace(_BREAK, ""))
     close()
@@ -208,7 +223,7 @@ def _flat(markup: str) -> str:
         closing, name = tag[1] == "/", tag[2].lower()
         if not dropped:
             pieces.append(markup[end : tag.start()].replace("<", "&lt;"))
-            pieces.append("<p>" if name in _BLOCKS else "")
+            pieces.append("<p>" if name in _BLOCKS else "<br>" if name == "br" else "")
             dropped = name if name in _HIDDEN and not closing else ""
         elif closing and name == dropped:
             dropped = ""
@@ -285,6 +300,8 @@ def _table_rows(table: Any) -> list[list[str]] | None:
     rows = [
         ["".join(_cell_text(cell)) for cell in row if cell.tag in ("td", "th")] for row in table.iter("tr")
     ]
+    if rows and table.get("role") == "table":
+        return rows
     cells = [cell for row in rows for cell in row]
     if len(rows) < 2 or not 2 <= max(map(len, rows)) <= _MAX_COLUMNS or max(map(len, cells)) > _LONGEST_CELL:
         return None

@@ -4,14 +4,13 @@ import contextlib
 import os
 import resource
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +30,8 @@ _FILES_PER_PROCESS = 1_000
 # Seconds between two looks at whether the work was stopped.
 _PAUSE = 0.1
 _PROGRAM = "from attar.documents.workers import main; main()"
+# The length of a message, before it.
+_LENGTH = struct.Struct("<I")
 
 # Descriptors for the connection, the file, and modules that are being imported.
 _OPEN_FILES = 64
@@ -70,6 +71,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 Reply = FileDocument | FileFault | Done
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reply).decode
+# The errors for a message that is none; the last one for what is nested too deep.
+_NONSENSE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 def read_sources(
@@ -87,8 +90,10 @@ class FileReader:
     def __init__(self, limits: FileLimits | None = None) -> None:
         self.limits = limits or FileLimits()
         self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
+        self._connection: socket.socket | None = None
         self._files = 0
+        # Seconds for which a file's replies were waited for so far.
+        self._waited = 0.0
 
     @property
     def process_id(self) -> int | None:
@@ -157,31 +162,34 @@ class FileReader:
             )
         )
         with contextlib.suppress(OSError):  # if it has just died, its replies say so
-            process, connection = self._started()
-            connection.send_bytes(request)
-            send_handle(connection, stream.fileno(), process.pid)
+            connection = self._started()
+            socket.send_fds(connection, [_LENGTH.pack(len(request))], [stream.fileno()])
+            connection.sendall(request)
         self._files += 1
+        self._waited = 0.0
 
-    def _started(self) -> "tuple[subprocess.Popen[bytes], Connection]":
+    def _started(self) -> socket.socket:
         is_dead = self._process is not None and self._process.poll() is not None
         if is_dead or self._files >= _FILES_PER_PROCESS:
             self.close()
         if self._process is None or self._connection is None:
-            self._connection, other = Pipe()
+            self._connection, other = socket.socketpair()
+            self._connection.settimeout(_PAUSE)
             with other:
                 # -P: a module in the current folder must not be taken for one of a parser's.
                 command = [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())]
+                nothing = subprocess.DEVNULL  # what a parser prints is no part of this program's output
                 self._process = subprocess.Popen(
-                    command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    command, pass_fds=[other.fileno()], stdin=nothing, stdout=nothing, stderr=nothing
                 )
             self._files = 0
-        return self._process, self._connection
+        return self._connection
 
     def _replies(self, file: SourceFile, on_bad: OnBad | None) -> Iterator[SourceDocument]:
         while True:
             try:
                 reply = _decode(self._receive())
-            except (_EndedError, msgspec.DecodeError, UnicodeDecodeError) as fault:
+            except (_EndedError, *_NONSENSE) as fault:
                 reason = self._why_ended(fault)
                 self.close()
                 report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
@@ -215,23 +223,40 @@ class FileReader:
             yield document._replace(text=found.text, parts=parts, pictures=())
 
     def _receive(self) -> bytes:
-        """The next message; waits for at most `seconds`."""
-        deadline, connection = time.monotonic() + self.limits.seconds, self._connection
-        if connection is None:
-            raise _EndedError("")
-        try:
-            while not connection.poll(_PAUSE):
-                check_stopped()
-                if time.monotonic() > deadline:
-                    raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
-            return connection.recv_bytes(self.limits.max_file_memory_mb * 2**20)
-        except (EOFError, OSError) as fault:
-            raise _EndedError("") from fault
+        """The next message; of one file, they are waited for at most `limits.seconds`."""
+        began = time.monotonic()
+        deadline = began + self.limits.seconds - self._waited
+        (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size, deadline))
+        if length > self.limits.max_file_memory_mb * 2**20:
+            raise _EndedError("it sent more than it may have in memory")
+        message = self._bytes(length, deadline)
+        self._waited += time.monotonic() - began
+        return message
+
+    def _bytes(self, count: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            check_stopped()
+            if time.monotonic() > deadline:
+                raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
+            try:
+                # By and by: only what it has sent takes memory.
+                more = (
+                    b"" if self._connection is None else self._connection.recv(min(count - len(data), 2**20))
+                )
+            except TimeoutError:
+                continue
+            except OSError as fault:
+                raise _EndedError("") from fault
+            if not more:
+                raise _EndedError("")
+            data += more
+        return bytes(data)
 
     def _why_ended(self, fault: Exception) -> str:
         if str(fault) and isinstance(fault, _EndedError):
             return str(fault)
-        if self._process is None or isinstance(fault, msgspec.DecodeError | UnicodeDecodeError):
+        if self._process is None or isinstance(fault, _NONSENSE):
             return "the process that reads it failed"
         try:
             code = self._process.wait(5)
@@ -271,14 +296,18 @@ class _EndedError(Exception):
 def main() -> None:
     """Answer requests until the other end closes the connection."""
     decode, encode = msgspec.msgpack.Decoder(Request).decode, msgspec.msgpack.Encoder().encode
-    with Connection(int(sys.argv[1])) as connection, open(_STATUS) as status, contextlib.suppress(EOFError):
+    with socket.socket(fileno=int(sys.argv[1])) as connection, open(_STATUS) as status:
         confine()
         while True:
-            request = decode(connection.recv_bytes())
-            descriptor = recv_handle(connection)
+            head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 1, socket.MSG_WAITALL)
+            if not head:
+                break
+            (length,) = _LENGTH.unpack(head)
+            request = decode(connection.recv(length, socket.MSG_WAITALL))
             _limit(request, status)
-            for reply in _replies(request, descriptor):
-                connection.send_bytes(encode(reply))
+            for reply in _replies(request, descriptors[0]):
+                data = encode(reply)
+                connection.sendall(_LENGTH.pack(len(data)) + data)
 
 
 def _replies(request: Request, descriptor: int) -> Iterator[Reply]:

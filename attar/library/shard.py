@@ -30,7 +30,9 @@ from attar.text.quotes import Word, find_quote, words_of
 from attar.text.sentences import passages_around
 
 if TYPE_CHECKING:
+    from attar.memory.memory import Floats
     from attar.reader.answers import ScoredPhrases
+    from attar.reader.questions import Overlap, Query
     from attar.reader.reader import Reader
     from attar.reader.second_look import FoundSentence, Look
 
@@ -115,10 +117,14 @@ class RecentScores:
     """The scores of the last documents' phrases for questions: the next step of a shard may come with another call."""
 
     def __init__(self) -> None:
-        self._scores: OrderedDict[tuple[str, bytes], ScoredPhrases] = OrderedDict()
+        # Without the documents, which the cache of memories may drop.
+        self._scores: OrderedDict[tuple[str, bytes], tuple[Query, Floats, Overlap]] = OrderedDict()
 
     def scored(self, reader: "Reader", question: str, documents: Sequence[OpenDocument]) -> "ScoredPhrases":
         """The scores of a question's phrases in these versions of documents; there is at least one."""
+        from attar.reader.answers import ScoredPhrases
+        from attar.reader.questions import ScoredMemory
+
         keys = [(question, document.entry_data) for document in documents]
         found = {key: known for key in keys if (known := self._scores.get(key)) is not None}
         new = {
@@ -126,12 +132,16 @@ class RecentScores:
         }
         if new:
             scored = reader.scored(list(new.values()), question)
-            alone = [replace(scored, documents=[document]) for document in scored.documents]
-            found |= zip(new, alone, strict=True)
+            parts = [(scored.query, document.scores, document.overlap) for document in scored.documents]
+            found |= zip(new, parts, strict=True)
             self._scores |= found
             while len(self._scores) > _SCORED:
                 self._scores.popitem(last=False)
-        return replace(found[keys[0]], documents=[found[key].documents[0] for key in keys])
+        memories = [
+            ScoredMemory(document.memory.phrases, *found[key][1:])
+            for key, document in zip(keys, documents, strict=True)
+        ]
+        return ScoredPhrases(found[keys[0]][0], memories, reader.calibration)
 
 
 class OpenedShard:

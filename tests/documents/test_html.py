@@ -75,8 +75,16 @@ def test_a_page_without_text_is_refused(one):
 
 
 def test_a_page_that_is_nested_deeper_than_a_parser_goes_is_read_without_its_tags(one):
-    page = b"<script>if (a < b) {}</script>" + b"<div>" * 20_000 + b"Ann &amp; Bob left.<style>p {}</style>"
-    assert one("a.html", page).text == "Ann & Bob left."
+    page = (
+        b"<script>if (a < b) {}</script>" + b"<div>" * 20_000 + b"Ann &amp; Bob<br>left.<style>p {}</style>"
+    )
+    assert one("a.html", page).text == "Ann & Bob\nleft."
+
+
+def test_preformatted_lines_and_tables_that_say_so_are_kept(one):
+    table = b"<table role='table'><tr><th>name<th>age<tr><td>Ann<td>7</table>"
+    page = b"<pre>Ann left.\nBob came.</pre>" + table + b"<table role='table'></table>"
+    assert one("a.html", page).text == "Ann left.\nBob came.\n\nThe age of Ann is 7."
 
 
 def test_a_book_is_read_in_the_order_of_its_chapters(one):

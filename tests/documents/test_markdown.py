@@ -2,7 +2,6 @@
 
 import pytest
 
-from attar.errors import FormatError
 from tests.documents.conftest import place_of
 
 PAGE = """---
@@ -60,6 +59,33 @@ def test_title_date_and_headings_are_kept(one):
     assert place_of(document, "code stays") == "Plan"
 
 
-def test_what_is_nested_too_deep_is_refused(one):
-    with pytest.raises(FormatError, match="nested more than 100 deep"):
-        one("a.md", b">" * 5_000 + b" deep\n\nLast paragraph.")
+@pytest.mark.parametrize("mark", ["", "    ", "```\n"], ids=["a paragraph", "indented", "fenced"])
+def test_columns_of_spaces_are_a_table(one, mark):
+    lines = (
+        "name     price   year",
+        "apple    3       2001",
+        "pear     4       2002",
+        "plum     5       2003",
+    )
+    text = "\n".join(lines) if mark.startswith("`") else "\n".join(f"{mark}{line}" for line in lines)
+    document = one("a.md", f"{mark if mark.startswith('`') else ''}{text}".encode())
+    assert document.text.split("\n\n")[1] == "The price of pear is 4. The year of pear is 2002."
+
+
+def test_a_table_with_long_cells_is_one(one):
+    document = one("a.md", b"| name | life |\n|--|--|\n| Ann | " + b"long " * 100 + b"|\n| Bob | short |\n")
+    assert document.text.endswith("The life of Bob is short.")
+
+
+def test_line_breaks_of_html_part_words(one):
+    document = one("a.md", b"Ann<br>left.\n\n| name | seen |\n|--|--|\n| Ann | May<BR />June |\n")
+    assert document.text == "Ann\nleft.\n\nThe seen of Ann is May June."
+
+
+def test_the_title_is_the_first_heading_with_words(one):
+    assert one("a.md", b"# \n\n## Choir\n\nAnn sings.").title == "Choir"
+
+
+def test_what_is_nested_too_deep_is_read_with_its_marks(one):
+    document = one("a.md", b">" * 5_000 + b" deep\n\nLast paragraph.")
+    assert document.text.endswith("> deep\n\nLast paragraph.")

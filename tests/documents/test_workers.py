@@ -7,17 +7,20 @@ import sys
 from itertools import chain
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from attar.documents import workers
 from attar.documents.extracted import SourceDocument
 from attar.documents.sources import find_files
-from attar.documents.workers import FileReader, read_sources
+from attar.documents.workers import FileFault, FileReader, read_sources
 from attar.errors import AttarError, FormatError
 from attar.options import FileLimits
 from attar.progress import StoppedError, stopped_by
 from benchmarks.document_files import read_here
 from tests.documents.attacks import ATTACKS
 
+FAULT = msgspec.msgpack.encode(FileFault("of a member"))
 LIMITS = FileLimits(max_file_memory_mb=256, max_file_seconds=20, seconds=60)
 
 
@@ -88,6 +91,46 @@ class TestProcessThatDies:
                 list(reader.read(find_files([tmp_path / "slow.txt"]).files[0]))
         finally:
             os.close(descriptor)
+
+    def test_a_message_that_never_ends_takes_no_more_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        begin = "import os, sys, time; os.write(int(sys.argv[1]), bytes(3)); time.sleep(20)"
+        monkeypatch.setattr(workers, "_PROGRAM", begin)
+        with FileReader(FileLimits(seconds=1.0)) as reader, pytest.raises(FormatError, match="more than 1 s"):
+            list(reader.read_bytes("a.txt", b"Ann left."))
+
+    def test_messages_without_end_take_no_more_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        fault = f"fault = {workers._LENGTH.pack(len(FAULT)) + FAULT!r}"
+        send = (
+            f"import os, sys, time; {fault}\nwhile True: os.write(int(sys.argv[1]), fault); time.sleep(0.1)"
+        )
+        monkeypatch.setattr(workers, "_PROGRAM", send)
+        faults: list[AttarError] = []
+
+        def report(fault: AttarError) -> None:
+            faults.append(fault)
+            assert len(faults) < 30
+
+        with FileReader(FileLimits(seconds=1.0)) as reader:
+            assert not list(reader.read_bytes("a.txt", b"Ann left.", on_bad=report))
+        assert "more than 1 s" in str(faults[-1])
+
+    def test_what_a_parser_prints_is_not_shown(
+        self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(workers, "_PROGRAM", "print('printed')")
+        with FileReader(LIMITS) as reader, pytest.raises(FormatError):
+            list(reader.read_bytes("a.txt", b"Ann left."))
+        assert "printed" not in capfd.readouterr().out
+
+    def test_nonsense_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        nested = r"b'\x82\xa4type\xacFileDocument\xa1x' + b'\x91' * 10_000 + b'\x01'"
+        send = f"import os, sys; data = {nested}; os.write(int(sys.argv[1]), len(data).to_bytes(4, 'little') + data)"
+        monkeypatch.setattr(workers, "_PROGRAM", send)
+        with (
+            FileReader(LIMITS) as reader,
+            pytest.raises(FormatError, match="the process that reads it failed"),
+        ):
+            list(reader.read_bytes("a.txt", b"Ann left."))
 
     def test_stopped_work_ends_the_child(self) -> None:
         stops = iter([False, False, True])

@@ -1,12 +1,18 @@
 """Signatures follow their documents: added, changed, merged and removed, by this process and others."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from attar.errors import OptionError
+from attar.library.documents import OpenDocument
 from attar.library.library import Library
+from attar.library.shard import RecentScores
 from attar.search.signatures import SignatureRecord, Signer
 from attar.store.parquet import export_store, import_store
+from attar.store.records import DocumentEntry
 from attar.store.signatures import STATISTICS_KEY
 from attar.store.store import Store
 
@@ -177,3 +183,14 @@ def test_a_reader_without_statistics_asks_for_a_refit(folder, reader, tiny_reade
             library.search("tea")
         library.refit()
         assert found(library, TEXTS["tea"])[0] == "tea"
+
+
+def test_scores_that_are_kept_do_not_keep_their_documents(reader):
+    memory, recent = reader.read(TEXTS["emma"]), RecentScores()
+    document = OpenDocument(b"entry", DocumentEntry(name="emma"), memory, TEXTS["emma"], [])
+    first = recent.scored(reader, "Who lived at Hartfield?", [document]).matches()
+    assert recent.scored(reader, "Who lived at Hartfield?", [document]).matches() == first
+    index = weakref.ref(memory.phrases)
+    del memory, document
+    gc.collect()
+    assert index() is None
