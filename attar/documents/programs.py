@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from attar.documents.extracted import SourceDocument
 from attar.documents.pdf import join_pages
@@ -61,10 +62,11 @@ def recognise(where: str, pictures: Sequence[bytes], title: str, limits: FileLim
     return join_pages(pages, title)
 
 
-def convert(where: str, suffix: str, data: bytes, limits: FileLimits) -> bytes:
+def convert(where: str, suffix: str, stream: IO[bytes], limits: FileLimits) -> bytes:
     """A file of an older Office program as the newer kind."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, f"file{suffix}").write_bytes(data)
+        with open(f"{folder}/file{suffix}", "wb") as given:
+            shutil.copyfileobj(stream, given)
         target = CONVERTED[suffix]
         command = [
             _OFFICE, f"-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore", "--convert-to",
@@ -74,6 +76,10 @@ def convert(where: str, suffix: str, data: bytes, limits: FileLimits) -> bytes:
         made = Path(folder, "made", f"file{target}")
         if not made.is_file():
             raise FormatError(f"{where} is not a {suffix[1:].upper()} file, or is damaged", "leave it out")
+        if made.stat().st_size > limits.max_decompressed_mb * 2**20:
+            raise FormatError(
+                f"{where} has more than {limits.max_decompressed_mb:,} MB as {target}", "leave it out"
+            )
         return made.read_bytes()
 
 

@@ -76,19 +76,28 @@ _NONSENSE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 def read_sources(
-    paths: Iterable[str | Path], on_bad: OnBad | None = None, *, limits: FileLimits | None = None
+    paths: Iterable[str | Path],
+    on_bad: OnBad | None = None,
+    *,
+    limits: FileLimits | None = None,
+    in_process: bool = False,
 ) -> Iterator[SourceDocument]:
     """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises."""
-    with FileReader(limits) as reader:
+    with FileReader(limits, in_process=in_process) as reader:
         for file in find_files(paths).files:
             yield from reader.read(file, on_bad)
 
 
 class FileReader:
-    """Reads files in one child process, which is started when needed and replaced when it dies. For one thread."""
+    """Reads files in one child process, which is started when needed and replaced when it dies. For one thread.
 
-    def __init__(self, limits: FileLimits | None = None) -> None:
+    With `in_process` files are read here, for programs that may start no process: a file that hangs or swells then
+    takes the program with it.
+    """
+
+    def __init__(self, limits: FileLimits | None = None, *, in_process: bool = False) -> None:
         self.limits = limits or FileLimits()
+        self._in_process = in_process
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._files = 0
@@ -127,7 +136,7 @@ class FileReader:
         suffix = file.path.suffix.lower()
         if suffix in CONVERTED and has_office():
             try:
-                made = convert(str(file.path), suffix, stream.read(), self.limits)
+                made = convert(str(file.path), suffix, stream, self.limits)
             except AttarError as fault:
                 report(fault, on_bad)
                 return
@@ -137,30 +146,31 @@ class FileReader:
                 file = file._replace(path=file.path.with_suffix(CONVERTED[suffix]))
                 yield from self._documents(file, converted, on_bad)
             return
-        self._send(file, stream)
+        limits = self.limits
+        request = Request(
+            # No message can have half of a surrogate pair, which a file's name can.
+            path=replace_surrogates(str(file.path)),
+            source=replace_surrogates(file.source),
+            name=replace_surrogates(file.name),
+            max_bytes=limits.max_decompressed_mb * 2**20,
+            memory=limits.max_file_memory_mb * 2**20,
+            cpu_seconds=limits.max_file_seconds,
+            password=limits.password,
+            ocr=limits.ocr,
+        )
+        if self._in_process:
+            yield from self._taken(_replies(request, os.dup(stream.fileno())), file, on_bad)
+            return
+        self._send(_encode(request), stream)
         is_read = False
         try:
-            yield from self._replies(file, on_bad)
+            yield from self._taken(self._received(file), file, on_bad)
             is_read = True
         finally:
             if not is_read:  # what is left of its replies would be taken for the next file's
                 self.close()
 
-    def _send(self, file: SourceFile, stream: IO[bytes]) -> None:
-        limits = self.limits
-        request = _encode(
-            Request(
-                # No message can have half of a surrogate pair, which a file's name can.
-                path=replace_surrogates(str(file.path)),
-                source=replace_surrogates(file.source),
-                name=replace_surrogates(file.name),
-                max_bytes=limits.max_decompressed_mb * 2**20,
-                memory=limits.max_file_memory_mb * 2**20,
-                cpu_seconds=limits.max_file_seconds,
-                password=limits.password,
-                ocr=limits.ocr,
-            )
-        )
+    def _send(self, request: bytes, stream: IO[bytes]) -> None:
         with contextlib.suppress(OSError):  # if it has just died, its replies say so
             connection = self._started()
             socket.send_fds(connection, [_LENGTH.pack(len(request))], [stream.fileno()])
@@ -185,15 +195,22 @@ class FileReader:
             self._files = 0
         return self._connection
 
-    def _replies(self, file: SourceFile, on_bad: OnBad | None) -> Iterator[SourceDocument]:
+    def _received(self, file: SourceFile) -> Iterator[Reply]:
+        """What the child process replies; that it ended is its last reply."""
         while True:
             try:
                 reply = _decode(self._receive())
             except (_EndedError, *_NONSENSE) as fault:
-                reason = self._why_ended(fault)
+                error = FormatError(f"{file.path}: {self._why_ended(fault)}", "leave it out")
                 self.close()
-                report(FormatError(f"{file.path}: {reason}", "leave it out"), on_bad)
+                yield FileFault(str(error))
                 return
+            yield reply
+
+    def _taken(
+        self, replies: Iterator[Reply], file: SourceFile, on_bad: OnBad | None
+    ) -> Iterator[SourceDocument]:
+        for reply in replies:
             if isinstance(reply, FileDocument) and reply.document.pictures:
                 yield from self._recognised(reply.document, file, on_bad)
             elif isinstance(reply, FileDocument):

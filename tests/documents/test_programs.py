@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_files_of_older_office_programs_are_converted(tmp_path):
 @needs_office
 def test_a_program_that_takes_too_long_is_ended():
     with pytest.raises(AttarError, match=r"a\.doc: reading it took more than 0 s"):
-        programs.convert("a.doc", ".doc", b"Ann left.", FileLimits(seconds=0.05))
+        programs.convert("a.doc", ".doc", BytesIO(b"Ann left."), FileLimits(seconds=0.05))
 
 
 def test_without_libreoffice_one_line_says_what_to_do(monkeypatch):
