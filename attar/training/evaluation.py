@@ -20,8 +20,6 @@ from attar.training.data import Passage
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _MARKS = str.maketrans("", "", string.punctuation)
-# Right answers that are kept where questions of other articles are refused.
-KEPT = 0.9
 # Questions asked one by one to time them.
 _TIMED = 100
 # Questions asked together.
@@ -53,7 +51,7 @@ class Scores:
 
     `refused_other` is how often questions of other articles are refused, `kept` how many of the right answers are
     not, both as the reader does by itself; `refused_at_90` with the threshold at which 90 % are kept. Questions about
-    the document that it does not answer: `refused_unanswerable`.
+    the document that it does not answer: `refused_unanswerable`, and `tricks_at_95` where 95 % are kept.
     """
 
     questions: int
@@ -64,6 +62,7 @@ class Scores:
     kept: float | None = None
     refused_at_90: float | None = None
     refused_unanswerable: float | None = None
+    tricks_at_95: float | None = None
     calibration_error: float | None = None
     by_certainty: dict[Certainty, "CertaintyScore"] = field(default_factory=dict)
 
@@ -189,16 +188,17 @@ def score(given: Sequence[Given], golds: Sequence[Sequence[str]], other: Sequenc
         scores,
         refused_other=_mean([answer.refused for answer in other]),
         kept=_mean([not answer.refused for answer in right]),
-        refused_at_90=refused_at_90(right, other),
+        refused_at_90=refused_at(right, other, 0.9),
         refused_unanswerable=_mean([answer.refused for answer in unanswerable]),
+        tricks_at_95=refused_at(right, unanswerable, 0.95),
     )
 
 
-def refused_at_90(right: Sequence[Given], other: Sequence[Given]) -> float | None:
-    """The share of other questions below the confidence above which 90 % of the right answers are."""
+def refused_at(right: Sequence[Given], other: Sequence[Given], kept: float) -> float | None:
+    """The share of other questions below the confidence above which `kept` of the right answers are."""
     if not right or not other:
         return None
-    floor = np.quantile(_confidences(right), 1 - KEPT, method="lower")
+    floor = np.quantile(_confidences(right), 1 - kept, method="lower")
     return float((_confidences(other) < floor).mean())
 
 
@@ -353,6 +353,7 @@ COLUMNS: tuple[Column, ...] = (
     ("F1", lambda row: row.scores.f1, ".3f"),
     ("sentence", lambda row: row.scores.sentence, ".3f"),
     ("refuses tricks", lambda row: row.scores.refused_unanswerable, ".3f"),
+    ("tricks at 95 %", lambda row: row.scores.tricks_at_95, ".3f"),
     ("refuses other", lambda row: row.scores.refused_other, ".3f"),
     ("right kept", lambda row: row.scores.kept, ".3f"),
     ("other at 90 %", lambda row: row.scores.refused_at_90, ".3f"),

@@ -58,6 +58,12 @@ class TestScores:
         assert scores.kept == 0.5
         assert scores.refused_unanswerable == 0.5
 
+    def test_refusals_at_the_threshold_that_keeps_right_answers(self) -> None:
+        # The least confident right answer has 0.2: two of the other questions have less, no trick has.
+        scores = score(self.given, self.golds, self.other)
+        assert scores.refused_at_90 == pytest.approx(2 / 3)
+        assert scores.tricks_at_95 == 0
+
     def test_calibration_error_is_that_of_the_stated_probabilities(self) -> None:
         # Said and right: 0.9 yes, 0.6 no, 0.8 (refused) no, 0.7 (refused) yes, 0.5 no; each alone in its bin.
         scores = score(self.given, self.golds, self.other)
