@@ -48,8 +48,10 @@ class Sender:
             remedy = errors.install_command("server")
             raise errors.MissingError("the client needs httpx, which is not installed", remedy) from fault
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        if not url.startswith(("http://", "https://")):
-            raise errors.OptionError.expected("url", "an address such as http://127.0.0.1:8000", repr(url))
+        if not url.lower().startswith(("http://", "https://")):  # it may hold a password: it is not repeated
+            raise errors.OptionError(
+                "the url has no http:// or https://", "give one such as http://127.0.0.1:8000"
+            )
         self.http = httpx.Client(base_url=url, headers=headers, timeout=timeout, transport=transport)
         self._retries, self._transport_error = retries, httpx.TransportError
         # The connection broke, or time ran out: the server may have answered, or may answer the next time.

@@ -22,9 +22,11 @@ SHARED = {
 PARAMETERS_OF_LIBRARY_ONLY = {"add_many": {"batch_size", "seen"}}
 
 
-def test_an_address_without_its_scheme_is_named():
-    with pytest.raises(OptionError, match=r"expected an address such as .*, got 'localhost:8000'"):
-        attar.Client("localhost:8000")
+def test_an_address_without_its_scheme_is_refused_without_telling_its_password():
+    with pytest.raises(OptionError, match=r"no http:// or https://.*such as http://") as refused:
+        attar.Client("ann:secret@localhost:8000")
+    assert "secret" not in str(refused.value)
+    attar.Client("HTTP://localhost:8000").close()
 
 
 class Server:
