@@ -132,6 +132,9 @@ class Metrics:
         return int(sum(sample.value for sample in samples if sample.name == "attar_questions_total"))
 
 
+_LOST = "the handler is closed"
+
+
 class Observe:
     """Gives each request an id, counts it, and logs it in one line."""
 
@@ -151,7 +154,13 @@ class Observe:
                 status = message["status"]
                 with_id = [*message["headers"], (b"x-request-id", request_id.encode())]
                 message = {**message, "headers": with_id}
-            await send(message)
+            try:
+                await send(message)
+            except RuntimeError as fault:
+                # uvloop has lost the connection, and uvicorn has not heard of it yet.
+                if _LOST not in str(fault):
+                    raise
+                status = DISCONNECTED
 
         try:
             await self.app(scope, receive, send_with_id)

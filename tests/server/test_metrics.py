@@ -1,5 +1,6 @@
 """Every request is counted once, whichever process answers it."""
 
+import asyncio
 import os
 import platform
 import sys
@@ -8,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import attar
+from attar.server.metrics import DISCONNECTED, Metrics, Observe
 
 QUESTION = {"document": "0", "question": "Who left?"}
 
@@ -43,3 +45,24 @@ def test_the_library_the_queue_and_the_process_are_reported(served):
     assert served.metric("attar_build_info", reader=served.library.fingerprint, **labels) == 1
     if sys.platform == "linux":
         assert served.metric("process_resident_memory_bytes", worker=str(os.getpid())) > 2**20
+
+
+@pytest.mark.parametrize(
+    ("fault", "logged"), [("unable to write; the handler is closed", False), ("another fault", True)]
+)
+def test_an_answer_to_a_client_that_has_just_left_is_no_fault(fault, logged):
+    async def answer(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        raise RuntimeError(fault)
+
+    metrics = Metrics()
+    scope = {"type": "http", "method": "GET", "path": "/v1/ask", "headers": []}
+    asked = Observe(answer, metrics, {})(scope, None, send)
+    if logged:
+        with pytest.raises(RuntimeError, match=fault):
+            asyncio.run(asked)
+    else:
+        asyncio.run(asked)
+        assert f'status="{DISCONNECTED}"}} 1.0'.encode() in metrics.text()
