@@ -19,13 +19,11 @@ from benchmarks.tiny_reader import save_tiny_reader
 
 # How much longer it may take through the child process.
 _MOST = 1.15
-# The command, with files that are read where they are found.
+# The command, with files that are read in its own process.
 _IN_PROCESS = """
-from attar.documents import sources, workers
-def read(self, file, on_bad=None):
-    with open(file.path, "rb") as stream:
-        yield from sources.read_stream(file, stream, sources.MAX_DECOMPRESSED, on_bad, ocr="never")
-workers.FileReader.read = read
+from functools import partialmethod
+from attar.documents.workers import FileReader
+FileReader.__init__ = partialmethod(FileReader.__init__, in_process=True)
 """
 _ADD = "from attar.cli.main import main; main()"
 
