@@ -6,7 +6,6 @@ What the plain path computes for one question at a time (`QuestionEncoder`, `Rea
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,9 +17,8 @@ from torch import Tensor
 from attar.memory.memory import Floats, Memory
 from attar.memory.phrases import PhraseIndex
 from attar.nn.spans import SpanNetwork
-from attar.nn.transformer import Transformer, without_initialization
 from attar.reader.fast_spans import JoinedPieces, JoinedSpans, Pieces, Ragged, Spans
-from attar.reader.parts import SCALE, ReaderParts, to_floats
+from attar.reader.parts import ReaderParts
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
 _NUMBERS = 2**28
@@ -227,18 +225,10 @@ class DeviceSpans:
     @cached_property
     def _network(self) -> SpanNetwork:
         """Made when the first question is looked at again."""
-        weights, config = self._parts.look_weights(), self._parts.config.look
-        assert weights is not None  # its reader has a second look
-        assert config is not None
-        with without_initialization():
-            network = SpanNetwork(Transformer(replace(self._parts.options.encoder, layers=config.layers)))
-        state = {"encoder.words.weight": torch.from_numpy(self._parts.weight("network.encoder.words.weight"))}
-        for name in weights:
-            if not name.endswith(SCALE):
-                state[name.removeprefix("look.")] = torch.from_numpy(to_floats(weights, name))
-        network.load_state_dict(state)
+        network = self._parts.look()
+        assert network is not None  # its reader has a second look
         dtype = torch.bfloat16 if self._device.type == "cuda" else torch.float32
-        return network.eval().to(self._device, dtype)
+        return network.to(self._device, dtype)
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""

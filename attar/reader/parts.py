@@ -8,6 +8,7 @@ Matrices are in int8 with one scale per row under the same name and `.scale`, ve
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,13 +44,15 @@ if TYPE_CHECKING:
     from attar.nn.phrases import PhraseNetwork, QuickQuestions
     from attar.nn.spans import SpanNetwork
 
-    Network = TypeVar("Network", PhraseNetwork, QuickQuestions)
+    Network = TypeVar("Network", PhraseNetwork, QuickQuestions, SpanNetwork)
 
 Weights = dict[str, NDArray[Any]]
 SCALE = ".scale"
 TEXT_LAYERS = "network.encoder.layers.layers"
 QUICK_LAYERS = "quick.layers.layers"
 LOOK_LAYERS = "look.encoder.layers.layers"
+# A second look shares them with its reader.
+_WORDS = "encoder.words.weight"
 # A reader with the default's files has a config alone.
 _LOOK = "second_look.safetensors"
 READER_FILES = ("config.json", "tokenizer.json", "weights.safetensors", _LOOK)
@@ -156,7 +159,9 @@ class ReaderParts:
         from attar.nn.phrases import PhraseNetwork
 
         if self._network is None:
-            self._network = self._loaded("network.", lambda: PhraseNetwork(self.options, device="meta"))
+            self._network = _loaded(
+                "network.", self.weights, lambda: PhraseNetwork(self.options, device="meta")
+            )
         return self._network
 
     def quick(self) -> "QuickQuestions | None":
@@ -167,21 +172,20 @@ class ReaderParts:
         if layers is None:
             return None
         sizes = layers.shared, layers.layers
-        return self._loaded("quick.", lambda: QuickQuestions(self.options, *sizes, device="meta"))
+        return _loaded("quick.", self.weights, lambda: QuickQuestions(self.options, *sizes, device="meta"))
 
-    def _loaded(self, part: str, make: "Callable[[], Network]") -> "Network":
-        """A module with its weights."""
-        import torch
+    def look(self) -> "SpanNetwork | None":
+        """The network of the second look in float32, for training or a device, if there is one."""
+        from attar.nn.spans import SpanNetwork
+        from attar.nn.transformer import Transformer
 
-        from attar.nn.transformer import without_initialization
-
-        # On no device: random initialization would take time and change the caller's random state.
-        with without_initialization():
-            module = make()
-        names = [name for name in self.weights if name.startswith(part) and not name.endswith(SCALE)]
-        state = {name.removeprefix(part): torch.from_numpy(self.weight(name)) for name in names}
-        module.load_state_dict(state, assign=True)
-        return module.eval()
+        weights, config = self.look_weights(), self.config.look
+        if weights is None or config is None:
+            return None
+        shape = replace(self.options.encoder, layers=config.layers)
+        words = {f"look.{_WORDS}{kind}": self.weights.get(f"network.{_WORDS}{kind}") for kind in ("", SCALE)}
+        shared = {name: value for name, value in words.items() if value is not None}
+        return _loaded("look.", weights | shared, lambda: SpanNetwork(Transformer(shape, device="meta")))
 
     def save(self, path: str | Path) -> str:
         """Write a reader's folder and return its fingerprint."""
@@ -199,6 +203,21 @@ class ReaderParts:
                     partial.write_bytes(data)
         _write_config(folder, self.config)
         return self.config.fingerprint
+
+
+def _loaded(part: str, weights: Weights, make: "Callable[[], Network]") -> "Network":
+    """A module with its weights, whose names begin with `part`."""
+    import torch
+
+    from attar.nn.transformer import without_initialization
+
+    # On no device: random initialization would take time and change the caller's random state.
+    with without_initialization():
+        module = make()
+    names = [name for name in weights if name.startswith(part) and not name.endswith(SCALE)]
+    state = {name.removeprefix(part): torch.from_numpy(to_floats(weights, name)) for name in names}
+    module.load_state_dict(state, assign=True)
+    return module.eval()
 
 
 def load_parts(folder: ReaderFolder) -> ReaderParts:

@@ -337,7 +337,7 @@ class Reader:
         return None if look is None else look.calibration
 
     def features(
-        self, memory: Memory, questions: Sequence[str], text: str, look: int = 0
+        self, memory: Memory, questions: Sequence[str], text: str, look: int = 0, name: str = ""
     ) -> list[Features | None]:
         """What the calibration of each question's best answer is computed from; None without an answer."""
         index = memory.phrases
@@ -346,7 +346,7 @@ class Reader:
             for query in self.questions.encode(questions)
         ]
         features: list[Features | None] = []
-        looks = self._look_again(scored, [text] * len(scored), [""] * len(scored), look)
+        looks = self._look_again(scored, [text] * len(scored), [name] * len(scored), look)
         for phrases, seen in zip(scored, looks, strict=True):
             query, of_answer = phrases.query, None
             ranked = rank_phrases(phrases.documents[0].scores, query.null, index, 1)

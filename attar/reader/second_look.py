@@ -74,7 +74,7 @@ class Look(NamedTuple):
     present: float
 
 
-class _Part(NamedTuple):
+class LookPart(NamedTuple):
     """What is read of a sentence: its pieces, and their characters in the document.
 
     `above` are the pieces of its context, `after` those between it and the next sentence: they do not answer.
@@ -98,6 +98,18 @@ class _Part(NamedTuple):
         return (places >= 0) & (places < len(self.ids))
 
 
+class LookInput(NamedTuple):
+    """What a second look reads for a question: its pieces, and the sentences that they are of."""
+
+    pieces: Pieces
+    parts: list[LookPart]
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Which pieces of the text are of a sentence, and may answer."""
+        return np.concatenate([part.answers for part in self.parts])
+
+
 class SpanReader(Protocol):
     """`FastSpans`, or a network on a device."""
 
@@ -118,30 +130,43 @@ class SecondLook:
     ) -> list[Look | None]:
         """What is found in the sentences of each question; None without any."""
         looks: list[Look | None] = [None] * len(questions)
+        batch: list[tuple[int, LookInput]] = []
+        length = 0
+        inputs = self.inputs(questions, sentences)
+        last = max((at for at, asked in enumerate(inputs) if asked is not None), default=-1)
+        for at, asked in enumerate(inputs):
+            if asked is None:
+                continue
+            batch.append((at, asked))
+            length += len(asked.pieces.question) + len(asked.pieces.text)
+            if length >= self._together or at == last:
+                check_stopped()
+                with one_thread():
+                    found = self._network.read([asked.pieces for _, asked in batch])
+                for (place, read), spans in zip(batch, found, strict=True):
+                    looks[place] = self._decoded(spans, read)
+                batch, length = [], 0
+        return looks
+
+    def inputs(
+        self, questions: Sequence[str], sentences: Sequence[Sequence[FoundSentence]]
+    ) -> list[LookInput | None]:
+        """What is read for each question; None without sentences."""
+        inputs: list[LookInput | None] = [None] * len(questions)
         asked = [at for at, found in enumerate(sentences) if found]
         pieces = self._tokenizer.read_questions([questions[at] for at in asked])
-        batch: list[tuple[int, Pieces, list[_Part]]] = []
-        length = 0
         for at, question in zip(asked, pieces, strict=True):
             if len(question) > _QUESTION:
                 question = np.append(question[: _QUESTION - 1], question[-1])
             parts = self._parts(sentences[at], self._network.longest - len(question) - 1)
             text = np.concatenate([part.read for part in parts])
-            batch.append((at, Pieces(question, text), parts))
-            length += len(question) + len(text)
-            if length >= self._together or at == asked[-1]:
-                check_stopped()
-                with one_thread():
-                    found = self._network.read([pieces for _, pieces, _ in batch])
-                for (place, _, read), spans in zip(batch, found, strict=True):
-                    looks[place] = self._decoded(spans, read)
-                batch, length = [], 0
-        return looks
+            inputs[at] = LookInput(Pieces(question, text), parts)
+        return inputs
 
-    def _parts(self, sentences: Sequence[FoundSentence], room: int) -> list[_Part]:
+    def _parts(self, sentences: Sequence[FoundSentence], room: int) -> list[LookPart]:
         """The pieces of sentences in the order of the text; what does not fit is left out, the worst sentence first."""
         best_first = sorted(sentences, key=lambda sentence: -sentence.score)
-        parts: list[_Part] = []
+        parts: list[LookPart] = []
         cuts = [_cut(sentence) for sentence in best_first]
         texts = [sentence.text[first:last] for sentence, (first, last) in zip(best_first, cuts, strict=True)]
         for sentence, (first, _), (ids, places) in zip(
@@ -151,12 +176,12 @@ class SecondLook:
             if len(ids):
                 # A line of a form ends where the next one begins.
                 after = ids[:0] if _ENDED.search(sentence.text) else self._stop[: room - len(ids)]
-                parts.append(_Part(sentence, ids, places[:, 0], places[:, 1], ids[:0], after))
+                parts.append(LookPart(sentence, ids, places[:, 0], places[:, 1], ids[:0], after))
                 room -= len(ids) + len(after)
         parts.sort(key=lambda part: (part.sentence.document or "", part.sentence.start))
         return self._with_context(parts, room)
 
-    def _with_context(self, parts: list[_Part], room: int) -> list[_Part]:
+    def _with_context(self, parts: list[LookPart], room: int) -> list[LookPart]:
         """Parts with the pieces of what stands above them, if there is room; what several have above them once."""
         read: list[str] = []
         for at, part in enumerate(parts):
@@ -168,14 +193,14 @@ class SecondLook:
                 read += new
         return parts
 
-    def _decoded(self, spans: Spans, parts: Sequence[_Part]) -> Look:
+    def _decoded(self, spans: Spans, read: LookInput) -> Look:
         """The best span of each sentence, of whole words, best first."""
-        answers = np.concatenate([part.answers for part in parts])
+        answers = read.answers
         starts, ends = (
             values[answers] - np.logaddexp.reduce(values[answers]) for values in (spans.starts, spans.ends)
         )
         found, first = [], 0
-        for part in parts:
+        for part in read.parts:
             last = first + len(part.ids)
             start, end, score = best_span(starts[first:last], ends[first:last])
             inner = self._tokenizer.continuing[part.ids]

@@ -75,7 +75,8 @@ def _outcomes_of(reader: Reader, passages: Sequence[Passage], look: int, progres
             texts = [question.text for question in known]
             if other.article != passage.article:
                 texts += [question.text for question in other.questions if question.labelled][:1]
-            for number, answered in enumerate(reader.features(memory, texts, passage.text, look)):
+            features = reader.features(memory, texts, passage.text, look, passage.name)
+            for number, answered in enumerate(features):
                 if answered is not None:
                     right = golds[number] if number < len(golds) else []
                     outcome = _ABSENT if not right else _RIGHT if exact(answered.phrase, right) else _WRONG

@@ -49,7 +49,7 @@ class QuestionOptions:
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     values: int = option(0, "Size d of values; 0 disables fixed-size memories.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
-    look_epochs: int = option(6, "Epochs of the second look.", min=1)
+    look_epochs: int = option(0, "Epochs of the second look; 0: 6, or 2 without a teacher.", min=0)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
@@ -68,7 +68,9 @@ class QuestionOptions:
             raise OptionError("--calibrate-only needs a reader to calibrate", "name it by --init")
         # A person's own questions are few: more steps.
         defaults = (3, 3_000, 5e-5) if self.init else (7, 12_000, 2e-4)
-        for name, default in zip(("epochs", "batch_tokens", "lr"), defaults, strict=True):
+        names = ("epochs", "batch_tokens", "lr", "look_epochs")
+        looks = 6 if self.teacher or self.base else 2
+        for name, default in zip(names, (*defaults, looks), strict=True):
             object.__setattr__(self, name, getattr(self, name) or default)
 
     @property
@@ -97,7 +99,7 @@ class PassageQuestion:
 
 @dataclass(frozen=True)
 class Passage:
-    """A passage, its questions, and the article it belongs to.
+    """A passage, its questions, the article or folder that it belongs to, and its name as a document, if it has one.
 
     `spans` are answers to some of its questions: which span answers which question is not known.
     """
@@ -106,6 +108,7 @@ class Passage:
     article: str
     questions: tuple[PassageQuestion, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
+    name: str = ""
 
 
 class _Answer(Struct):
@@ -207,7 +210,8 @@ def _lines(content: bytes, path: Path) -> Iterator[Passage]:
         row = _decoded(line, _Line, where)
         if row.spans is None:
             questions = tuple(_question(asked, row.context, where) for asked in row.questions)
-            yield Passage(row.context, row.title or row.context[:40], questions)
+            article = row.title or row.context[:40]
+            yield Passage(row.context, article, questions, name=str(row.document))
         else:
             yield _marked(row, row.spans, path)
 

@@ -25,6 +25,7 @@ from attar.training.batches import (
     Array,
     Batch,
     QuestionSet,
+    half_precision,
     paired_batch,
 )
 from attar.training.evaluation import exact, f1
@@ -328,7 +329,7 @@ def look_accuracy(network: SpanNetwork, encoded: QuestionSet, device: torch.devi
             chosen.append(chooser.pieces(places, own, LONGEST_PASSAGE - len(question)))
         joined = paired_batch(questions, [sentences.ids for sentences in chosen], [])
         batch = {name: value.to(device) for name, value in joined.items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with half_precision(device):
             scores, present = network(batch["ids"], batch["mask"], batch["types"], batch["inside"])
         spans = torch.stack(best_spans(scores)[:2], 1) - batch["offsets"][:, None]
         for at, q in enumerate(chunk):

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from attar.errors import FormatError, OptionError
 from attar.files import atomic_file
 from attar.progress import Progress
-from attar.training.batches import Array, Batch
+from attar.training.batches import Array, Batch, half_precision
 from attar.training.data import QuestionOptions
 from attar.training.teacher import Loss
 
@@ -232,7 +232,7 @@ class Stage:
     def _loss(self, batch: Batch) -> Loss:
         torch.manual_seed(self.run.options.seed * _SEEDS_PER_RUN + self.step)
         batch = {name: value.to(self.device, non_blocking=True) for name, value in batch.items()}
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with half_precision(self.device):
             return self.loss(batch)
 
     def _update(self) -> None:

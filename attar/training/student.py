@@ -19,7 +19,7 @@ from attar.nn.phrases import (
     valid_spans,
 )
 from attar.options import LONGEST
-from attar.training.batches import Batch, QuestionSet, padded, text_batch
+from attar.training.batches import Batch, QuestionSet, half_precision, padded, text_batch
 from attar.training.evaluation import exact, f1, holds
 from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_labels, with_golds
 
@@ -244,7 +244,7 @@ def _answers(
         pairs = [(row, q) for row, at in enumerate(chunk) for q in questions.of_passage[at]]
         ids, mask = padded([questions.questions[q] for _, q in pairs], 8)
         batch = {name: value.to(device) for name, value in text_batch(questions, chunk).items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with half_precision(device):
             asked = network.encode_questions(ids.to(device), mask.to(device), quick)
             texts = network.encode_texts(batch["ids"], batch["mask"])
             priors = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))

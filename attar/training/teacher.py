@@ -12,7 +12,15 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from attar.nn.spans import SpanNetwork
-from attar.training.batches import WIDTH, Array, Batch, QuestionSet, paired_batch, token_spans
+from attar.training.batches import (
+    WIDTH,
+    Array,
+    Batch,
+    QuestionSet,
+    half_precision,
+    paired_batch,
+    token_spans,
+)
 
 Golds = dict[int, NDArray[np.int32]]
 # A loss, and its parts for the log.
@@ -77,7 +85,30 @@ def with_golds(questions: QuestionSet, golds: Golds) -> QuestionSet:
     return replace(questions, golds=[golds.get(q, gold) for q, gold in enumerate(questions.golds)])
 
 
-class PairBatches(Dataset[Batch]):
+class LengthBatches(Dataset[Batch]):
+    """Step → the numbers of rows of similar length, at most `tokens` pieces with padding."""
+
+    def __init__(
+        self, lengths: NDArray[np.int64], *, tokens: int, epochs: int, seed: int, shuffle: bool = True
+    ) -> None:
+        random = np.random.default_rng(seed)
+        self.steps: list[list[int]] = []
+        for _ in range(epochs):
+            noise = random.uniform(0, 24 if shuffle else 0.5, len(lengths))
+            batches: list[list[int]] = [[]]
+            for at in np.argsort(lengths + noise).tolist():
+                width = -(-int(lengths[at] + 1) // WIDTH) * WIDTH
+                if (len(batches[-1]) + 1) * width > tokens:
+                    batches.append([])
+                batches[-1].append(at)
+            places = random.permutation(len(batches)) if shuffle else range(len(batches))
+            self.steps += [batches[at] for at in places]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+class PairBatches(LengthBatches):
     """Step → batch of questions with their passages, of similar length."""
 
     def __init__(
@@ -90,28 +121,12 @@ class PairBatches(Dataset[Batch]):
         seed: int,
         shuffle: bool = True,
     ) -> None:
-        self.data = data
-        random = np.random.default_rng(seed)
-        index = np.array(chosen)
+        self.data, self.chosen = data, chosen
         lengths = np.array([len(data.questions[q]) + len(data.texts[data.owners[q]]) + 1 for q in chosen])
-        self.steps: list[list[int]] = []
-        for _ in range(epochs):
-            noise = random.uniform(0, 24 if shuffle else 0.5, len(index))
-            order = np.argsort(lengths + noise)
-            batches: list[list[int]] = [[]]
-            for at in order:
-                width = -(-int(lengths[at] + 1) // WIDTH) * WIDTH
-                if (len(batches[-1]) + 1) * width > tokens:
-                    batches.append([])
-                batches[-1].append(int(index[at]))
-            places = random.permutation(len(batches)) if shuffle else range(len(batches))
-            self.steps += [batches[at] for at in places]
-
-    def __len__(self) -> int:
-        return len(self.steps)
+        super().__init__(lengths, tokens=tokens, epochs=epochs, seed=seed, shuffle=shuffle)
 
     def __getitem__(self, step: int) -> Batch:
-        data, rows = self.data, self.steps[step]
+        data, rows = self.data, [self.chosen[at] for at in self.steps[step]]
         texts = [data.texts[data.owners[q]].ids for q in rows]
         batch = paired_batch([data.questions[q] for q in rows], texts, [data.golds[q] for q in rows])
         return batch | {"questions": torch.tensor(rows)}
@@ -163,7 +178,7 @@ def label(
     labels = TeacherLabels.empty(len(questions.questions))
     for batch in batches:
         batch = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with half_precision(device):
             scores, odds = teacher(batch["ids"], batch["mask"], batch["types"], batch["inside"])
         first, last, probability = best_spans(scores)
         present, offsets, rows = odds.sigmoid(), batch["offsets"], batch["questions"].cpu().numpy()

@@ -49,7 +49,9 @@ class Knowing:
     def read_many(self, texts: Sequence[str]) -> Sequence[str]:
         return texts
 
-    def features(self, memory: str, questions: Sequence[str], text: str, look: int) -> list[Features | None]:
+    def features(
+        self, memory: str, questions: Sequence[str], text: str, look: int, name: str
+    ) -> list[Features | None]:
         row = np.zeros(len(FEATURES), np.float32)
         row[0] = 1
         return [Features(question.split()[-1], text, row) for question in questions]
