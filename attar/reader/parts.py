@@ -122,13 +122,14 @@ class ReaderParts:
         config = ReaderConfig(FORMAT, fingerprint, options, self.config.about | about, self.config.look)
         return ReaderParts(config, self.tokenizer, self.weights, self._look)
 
-    def with_second_look(self, network: "SpanNetwork") -> "ReaderParts":
-        """The same with another second look, whose word vectors are the reader's."""
+    def with_second_look(self, network: "SpanNetwork", about: dict[str, Any] | None = None) -> "ReaderParts":
+        """The same with another second look, whose word vectors are the reader's; its calibration stays."""
         state = network.state_dict()
         weights = to_int8({f"look.{name}": value for name, value in state.items() if "words" not in name})
         digest = hashlib.sha256(safetensors.numpy.save(weights)).hexdigest()
-        look = LookConfig(digest, network.encoder.shape.layers)
-        config = msgspec.structs.replace(self.config, look=look)
+        known = None if self.config.look is None else self.config.look.calibration
+        look = LookConfig(digest, network.encoder.shape.layers, known)
+        config = msgspec.structs.replace(self.config, look=look, about=self.config.about | (about or {}))
         return ReaderParts(config, self.tokenizer, self.weights, weights)
 
     def with_look_calibration(self, calibration: Calibration | None) -> "ReaderParts":

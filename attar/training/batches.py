@@ -2,8 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -120,46 +119,6 @@ def half_precision(device: torch.device) -> torch.autocast:
     """bfloat16 for matrix products where the device has it: half the time of a step, on a GPU less."""
     has_it = device.type == "cuda" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
     return torch.autocast(device.type, torch.bfloat16, enabled=has_it)
-
-
-def split_long(
-    passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = LONGEST_PASSAGE
-) -> list[Passage]:
-    """Passages of at most `longest` pieces: longer ones in parts of whole sentences, with the questions of each.
-
-    Questions without an answer are asked of every part.
-    """
-    parts: list[Passage] = []
-    for passage, (ids, places) in zip(
-        passages, tokenizer.read_sentences([passage.text for passage in passages]), strict=True
-    ):
-        bounds, first = [0], 0
-        if len(ids) > longest:
-            starts = [start for start, _ in sentence_spans(passage.text)]
-            pieces = np.searchsorted(places[:, 0], [*starts, len(passage.text)])
-            for start, begins, ends in zip(starts, pieces[:-1], pieces[1:], strict=True):
-                if ends - first > longest and start > bounds[-1]:
-                    bounds.append(start)
-                    first = int(begins)
-        for start, end in pairwise([*bounds, len(passage.text)]):
-            parts.append(_part_of(passage, start, end))
-    return parts
-
-
-def _part_of(passage: Passage, start: int, end: int) -> Passage:
-    """The characters of a passage between two places, and the questions that it may answer."""
-
-    def inside(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        return tuple((first - start, last - start) for first, last in spans if start <= first and last <= end)
-
-    questions = [
-        replace(question, answers=inside(question.answers))
-        for question in passage.questions
-        if not question.answers or inside(question.answers)
-    ]
-    return replace(
-        passage, text=passage.text[start:end], questions=tuple(questions), spans=inside(passage.spans)
-    )
 
 
 def token_spans(text: PieceText, answers: Iterable[tuple[int, int]]) -> NDArray[np.int32]:

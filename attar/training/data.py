@@ -36,7 +36,10 @@ class QuestionOptions:
     data: tuple[str, ...]
     out: str = option(MISSING, "Folder to write.", "-o")
     base: str = option("", "Folder of a published encoder to start from.")
-    init: str = option("", "Train this reader on; without --teacher on questions with known answers alone.")
+    init: str = option(
+        "",
+        "Train this reader on; without --teacher its second look alone, and libraries stay as they are.",
+    )
     teacher: str = option(
         "", "Folder of MPNet, to teach the reader; a new reader is taught by --base otherwise."
     )
@@ -49,7 +52,7 @@ class QuestionOptions:
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     values: int = option(0, "Size d of values; 0 disables fixed-size memories.", min=0)
     epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
-    look_epochs: int = option(0, "Epochs of the second look; 0: 6, or 2 without a teacher.", min=0)
+    look_epochs: int = option(6, "Epochs of the second look, if it has a teacher.", min=1)
     lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
     batch_tokens: int = option(
         0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
@@ -68,9 +71,7 @@ class QuestionOptions:
             raise OptionError("--calibrate-only needs a reader to calibrate", "name it by --init")
         # A person's own questions are few: more steps.
         defaults = (3, 3_000, 5e-5) if self.init else (7, 12_000, 2e-4)
-        names = ("epochs", "batch_tokens", "lr", "look_epochs")
-        looks = 6 if self.teacher or self.base else 2
-        for name, default in zip(names, (*defaults, looks), strict=True):
+        for name, default in zip(("epochs", "batch_tokens", "lr"), defaults, strict=True):
             object.__setattr__(self, name, getattr(self, name) or default)
 
     @property

@@ -22,9 +22,9 @@ from attar.training.teacher import LengthBatches
 from attar.training.variants import as_typed
 
 # How many sentences a question is read with, once each.
-_LOOKS = (1, 3, 5)
+_LOOKS = (1, 3)
 # How often a question is also read with another document, which is chosen among this many.
-_ELSEWHERE, _OTHERS = 0.4, 6
+_ELSEWHERE, _OTHERS = 0.6, 6
 # How often the document has its name, if it has one.
 _NAMED = 0.7
 # Passages that are read at a time.

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.utils.data import ConcatDataset
 
 from attar.errors import FormatError
 from attar.files import lock_run
@@ -34,7 +33,7 @@ from attar.reader.folders import POSITIONS, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts, recalibrate
 from attar.reader.reader import Reader
 from attar.reader.windows import PieceTokenizer
-from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet, split_long
+from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage, QuestionOptions, hold_out, read_passages, without_overlap
 from attar.training.found import FoundBatches, found_rows, from_arrays, to_arrays
@@ -126,65 +125,48 @@ def _train_with_teacher(run: QuestionRun, passages: list[Passage]) -> TrainedRea
     _fit_second_look(run, look, training, held, labels)
 
     data, weights = student_set(training, labels)
-    _freeze(network, documents=saved is not None)
-    _fit_student(run, network, data, held, weights)
-    quick = run.module(lambda: new_quick(network, _QUICK_LAYERS)) if saved is None else saved.quick()
-    _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
-    return _finish(run, network, quick, base.tokenizer, held, saved, look)
-
-
-def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
-    """A reader trained on without another teacher: its second look learns first, and teaches the rest."""
-    saved = _saved_parts(run.options)
-    training, held = _split(run, passages, saved.tokenizer)
-    look = saved.look()
-    if look is None:
-        training.keep_questions(training.absent.union(training.labelled()))
-        data, weights = training, None
-    else:
-        _fine_tune_look(run, look, saved, training, hold_out(passages)[0], held)
-        data, weights = student_set(
-            training, _label(run, "labels", look, training, range(len(training.questions)))
-        )
-    network, quick = saved.network(), saved.quick()
-    _freeze(network, documents=True)
-    _fit_student(run, network, data, held, weights)
-    _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
-    return _finish(run, network, quick, saved.tokenizer.data, held, saved, look)
-
-
-def _fine_tune_look(
-    run: QuestionRun,
-    look: SpanNetwork,
-    saved: ReaderParts,
-    training: QuestionSet,
-    passages: Sequence[Passage],
-    held: QuestionSet,
-) -> None:
-    """Train the second look on: first with passages, then with the sentences that the reader finds in documents."""
-    options = run.options
-    tokens = options.batch_tokens * 2
-    look.encoder.words.requires_grad_(requires_grad=False)
-    known = training.labelled()
-    owners = {training.owners[q] for q in known}
-    known += [q for q in sorted(training.absent) if training.owners[q] in owners]
-    rows = run.arrays("found", lambda: to_arrays(found_rows(Reader(saved), passages, run.progress)))
-    pairs = PairBatches(training, known, tokens=tokens, epochs=1, seed=options.seed)
-    found = FoundBatches(from_arrays(rows), tokens=tokens, epochs=options.look_epochs, seed=options.seed)
-    measure = partial(look_accuracy, look, held, run.device) if held.labelled() else None
-    loss = partial(teacher_loss, look)
-    run.fit("second-look", look, loss, lambda: ConcatDataset([pairs, found]), lr=options.lr, evaluate=measure)
-
-
-def _freeze(network: PhraseNetwork, *, documents: bool) -> None:
-    """Keep the word vectors, which the second look has too, and the layers that documents are ranked by."""
     encoder = network.encoder
-    kept: list[nn.Module] = [encoder.words]
-    if documents:
+    kept: list[nn.Module] = [encoder.words]  # the second look has the same
+    if saved is not None:  # the layers that documents are ranked by stay as well
         kept += [encoder.positions, encoder.types, encoder.norm]
         kept += encoder.layers.layers[: Reader.signature_layers]
     for module in kept:
         module.requires_grad_(requires_grad=False)
+    _fit_student(run, network, data, held, weights)
+    quick = run.module(lambda: new_quick(network, _QUICK_LAYERS)) if saved is None else saved.quick()
+    _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
+    return _finish(run, network, quick, base.tokenizer, held, look, saved)
+
+
+def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
+    """A reader whose second look is trained on, by the sentences that the reader finds for questions.
+
+    Memories do not depend on it: libraries of the reader stay as they are.
+    """
+    options, folder = run.options, run.options.folder
+    saved = _saved_parts(options)
+    look = saved.look()
+    if look is None:
+        raise FormatError(
+            f"{options.init} has no second look to train on", "use `answers`, or give --teacher"
+        )
+    parts = hold_out(passages)
+    _, held = _encoded(run, parts, saved.tokenizer)
+    look.encoder.words.requires_grad_(requires_grad=False)
+    rows = run.arrays("found", lambda: to_arrays(found_rows(Reader(saved), parts[0], run.progress)))
+    batches = partial(
+        FoundBatches, from_arrays(rows), tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed
+    )
+    measure = partial(look_accuracy, look, held, run.device) if held.labelled() else None
+    run.fit("second-look", look, partial(teacher_loss, look), batches, lr=options.lr, evaluate=measure)
+    about = {"training": options.described(), "before": saved.config.about}
+    tuned = saved.with_second_look(look.to("cpu"), about)
+    tuned.save(folder)
+    run.say("calibration")
+    calibration = calibrate_look(Reader(tuned), with_swapped_questions(held.passages), run.progress)
+    if calibration is not None:
+        tuned.with_look_calibration(calibration).save(folder)
+    return TrainedReader(str(folder), {}, calibration, run.history)
 
 
 def _saved_parts(options: QuestionOptions) -> ReaderParts:
@@ -197,9 +179,14 @@ def _split(
     run: QuestionRun, passages: list[Passage], tokenizer: PieceTokenizer
 ) -> tuple[QuestionSet, QuestionSet]:
     """The passages to train on and the held-out ones."""
-    parts = hold_out(passages)
-    taught = with_swapped_questions(parts[0]) if run.options.teacher or run.options.base else parts[0]
-    training, held = (QuestionSet.of(split_long(part, tokenizer), tokenizer) for part in (taught, parts[1]))
+    training, held = hold_out(passages)
+    return _encoded(run, (with_swapped_questions(training), held), tokenizer)
+
+
+def _encoded(
+    run: QuestionRun, parts: tuple[Sequence[Passage], Sequence[Passage]], tokenizer: PieceTokenizer
+) -> tuple[QuestionSet, QuestionSet]:
+    training, held = (QuestionSet.of(part, tokenizer) for part in parts)
     if not training.labelled():
         files = ", ".join(run.options.data)
         raise FormatError(f"{files}: no question has an answer in its passage to learn from")
@@ -369,8 +356,8 @@ def _finish(
     quick: QuickQuestions | None,
     tokenizer: bytes,
     held: QuestionSet,
-    before: ReaderParts | None = None,
-    look: SpanNetwork | None = None,
+    look: SpanNetwork,
+    before: ReaderParts | None,
 ) -> TrainedReader:
     """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
     options, folder = run.options, run.options.folder
@@ -386,16 +373,14 @@ def _finish(
         parts = ReaderParts.of(network, quick, tokenizer, about, density=density, distinct=True)
     else:
         parts = before.with_networks(network, quick, about | {"before": before.config.about})
-    if look is not None:
-        known = None if before is None or before.config.look is None else before.config.look.calibration
-        parts = parts.with_second_look(look.to("cpu")).with_look_calibration(known)
+    parts = parts.with_second_look(look.to("cpu"))
     parts.save(folder)
     run.say("calibration")
     asked = with_swapped_questions(held.passages)
     calibration = calibrate(Reader(parts), asked, run.progress)
     if calibration is not None:
         parts = parts.recalibrated(calibration, {})
-    of_look = None if parts.config.look is None else calibrate_look(Reader(parts), asked, run.progress)
+    of_look = calibrate_look(Reader(parts), asked, run.progress)
     if of_look is not None:
         parts = parts.with_look_calibration(of_look)
     parts.save(folder)

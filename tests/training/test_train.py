@@ -160,7 +160,9 @@ def test_a_folder_in_use_is_refused(options: MakeOptions, monkeypatch: pytest.Mo
 
 
 class TestFineTuning:
-    def test_trains_a_reader_on_without_a_teacher(self, reader: Path, tmp_path: Path) -> None:
+    def test_trains_the_second_look_alone_so_that_libraries_stay_as_they_are(
+        self, reader: Path, tmp_path: Path
+    ) -> None:
         own = write_lines(tmp_path / "own.jsonl", made_up(3, 8))
         given = QuestionOptions(
             (str(own),), str(tmp_path / "tuned"), init=str(reader), batch_tokens=900, lr=1e-3
@@ -168,14 +170,11 @@ class TestFineTuning:
         assert given.epochs == 3
         train_questions(given)
         tuned, before = Reader.load(tmp_path / "tuned"), Reader.load(reader)
-        assert tuned.fingerprint != before.fingerprint
-        assert tuned.parts.config.network.density == before.parts.config.network.density
-        # Too few held-out questions to calibrate anew.
-        assert tuned.calibration == before.calibration
+        assert tuned.fingerprint == before.fingerprint
         assert tuned.about["before"] == before.about
-        assert tuned.second_look is not None
         looks = [each.parts.config.look for each in (tuned, before)]
         assert looks[0].digest != looks[1].digest
+        # Too few held-out questions to calibrate anew.
         assert looks[0].calibration == looks[1].calibration
         assert not list((tmp_path / "tuned" / "run").glob("*teacher*"))
 
@@ -192,7 +191,7 @@ class TestFineTuning:
         ({"init": "reader"}, "--base and --init: expected one of them, got both"),
         ({"base": ""}, "got neither"),
         ({"calibrate_only": True}, "--calibrate-only needs a reader"),
-        ({"look_epochs": -1}, "look_epochs: expected 0 or more"),
+        ({"look_epochs": 0}, "look_epochs: expected 1 or more"),
         ({"lr": float("nan")}, "a finite number"),
     ],
 )
