@@ -21,7 +21,6 @@ from attar.search.lexical import Corpus
 from attar.search.ranking import (
     PHRASES_WEIGHT,
     RERANKED,
-    TOPIC_WEIGHT,
     CorpusQuery,
     RankedDocument,
     best_of,
@@ -63,7 +62,7 @@ def search(
     order = rerank(
         [document.score for document in candidates],
         [matches[document.name] for document in sound],
-        PHRASES_WEIGHT if is_question(query) else TOPIC_WEIGHT,
+        PHRASES_WEIGHT if is_question(query) else 0.0,
     )
     names = [candidates[at].name for at, _ in order[:top]]
     (shown,) = joined(each_shard(lambda shard: [shard.sentences(query, names, passages)]))

@@ -29,10 +29,8 @@ WORDS_WEIGHT = 1.0
 # How many of the best documents are ranked again by their phrases.
 RERANKED = 20
 # Each of them gets this weight times the probability that the answer is in it, not elsewhere among them; chosen on the
-# same questions.
+# same questions. Phrases are not trained to fit topics and claims, which are ranked without them.
 PHRASES_WEIGHT = 6.0
-# The same for topics and claims, which phrases are not trained to answer.
-TOPIC_WEIGHT = 1.0
 # Bits after the point that scores have in sums.
 _FRACTION = 16
 # Squares are summed in halves of this many bits: a million of them fit into int64.

@@ -125,17 +125,18 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     _check_count("questions", questions, service.settings.max_questions)
     for question in questions:
         check_length("question", len(question), MAX_QUESTION)
+    look = service.look_of(body.look)
     # A device answers a batch as fast as one question.
     on_device = service.library.has_bank and not body.within
-    work = [1 if on_device else work_of(question, body.top, body.look, asks_all) for question in questions]
+    work = [1 if on_device else work_of(question, body.top, look, asks_all) for question in questions]
     check_cost(questions, body.top, work)
     by_words = service.unsigned if asks_all else 0
     if asks_all and not on_device:
-        asked, missing = await service.ask_all(questions, body.top, body.look, body.within, work)
+        asked, missing = await service.ask_all(questions, body.top, look, body.within, work)
     else:
         missing = []
         try:
-            asked = await service.asks.ask(AskJob(names, questions, body.top, body.look, work, asks_all))
+            asked = await service.asks.ask(AskJob(names, questions, body.top, look, work, asks_all))
         except UnknownDocumentError as error:
             await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started
@@ -186,8 +187,9 @@ async def list_answers(service: Service, request: Request, body: wire.ListAnswer
     """Find all places that answer a question, grouped by answer."""
     check_length("question", len(body.question), MAX_QUESTION)
     check_cost([body.question], body.top, [])
+    look = service.look_of(body.look)
     groups, about = await service.search(
-        partial(service.library.list_answers, body.question, top=body.top, look=body.look, within=body.within)
+        partial(service.library.list_answers, body.question, top=body.top, look=look, within=body.within)
     )
     service.metrics.count_questions(1, to_all=True)
     return wire.AnswerList(body.question, groups, **asdict(about))
@@ -309,6 +311,7 @@ async def cancel_job(service: Service, request: Request) -> wire.Job:
 async def status(service: Service, request: Request) -> wire.Status:
     """Show the size of the library, and what the server is doing."""
     stats = await service.status.run(service.library.stats)
+    look = service.look_of(None)
     return wire.Status(
         version=attar.__version__,
         reader=stats.reader or "",
@@ -318,7 +321,7 @@ async def status(service: Service, request: Request) -> wire.Status:
         file_bytes=stats.file_bytes,
         questions=service.metrics.questions(),
         signatures=service.signing,
-        look=await service.status.run(lambda: service.library.default_look),
+        look=await service.status.run(lambda: service.library.default_look) if look is None else look,
     )
 
 

@@ -128,6 +128,10 @@ class Service:
             missing += [part for part in about.missing if part not in missing]
         return asked, missing
 
+    def look_of(self, look: int | None) -> int | None:
+        """How many sentences are read again: as a request says, else as the settings; None: the reader's default."""
+        return self.settings.look if look is None else look
+
     async def search(self, work: Callable[[], Value]) -> tuple[Value, Searched]:
         """Run work that looks through all documents; its result, and what it is without."""
         started = time.perf_counter()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attar.errors import DeviceError, OptionError
-from attar.options import check_ranges, option
+from attar.options import MOST_LOOK, check_ranges, option
 
 if TYPE_CHECKING:
     from attar.library.library import Library
@@ -46,6 +46,12 @@ class Settings:
     read_tokens: frozenset[str] = option(frozenset(), "Tokens that may ask, but not change.", repr=False)
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
+    look: int | None = option(
+        None,
+        "Sentences that are read again with a question, unless it says how many.  [default: 3]",
+        min=0,
+        max=MOST_LOOK,
+    )
     watch: Path | None = option(None, "Follow the files of this folder, as attar watch does.")
     device: str | None = option(
         None, "cuda: read texts and answer questions to one document on a GPU; the default is the CPU."

@@ -94,3 +94,18 @@ def test_questions_that_are_much_work_are_asked_a_few_at_a_time(
     told = serve(made).post("/v1/ask", {"document": "0", "questions": questions} | options).json()
     assert [result["question"] for result in told["results"]] == questions
     assert asked == sizes
+
+
+def test_questions_are_read_again_as_the_settings_say_unless_a_request_does(make, serve, monkeypatch):
+    made, looks = make(look=1), []
+    ask_each = made.library.ask_each
+    monkeypatch.setattr(
+        made.library,
+        "ask_each",
+        lambda *given, look, **options: looks.append(look) or ask_each(*given, **options),
+    )
+    served = serve(made)
+    for more in ({}, {"look": 0}, {"look": None}):
+        assert served.post("/v1/ask", {"document": "0", "question": "Who left?"} | more).status_code == 200
+    assert looks == [1, 0, 1]
+    assert served.get("/v1/status").json()["look"] == 1
