@@ -23,8 +23,7 @@ from attar.library.finding import find_candidates, joined
 from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
-from attar.text.kinds import is_yes_no, without_preface
-from attar.text.quotes import normalised
+from attar.text.kinds import is_yes_no, normalised, without_preface
 
 if TYPE_CHECKING:
     from attar.reader.second_look import FoundSentence, FoundSpan, Look

@@ -26,11 +26,10 @@ from attar.reader.answers import (
     rank_looked,
     rank_phrases,
 )
-from attar.reader.confidence import Calibration
 from attar.reader.encoding import EncodedBatch, TextEncoder
 from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
-from attar.reader.folders import FixedSizeConfig, ReaderFolder
+from attar.reader.folders import Calibration, FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder, ScoredMemory
 from attar.reader.second_look import Look, SecondLook
