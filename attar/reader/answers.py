@@ -131,12 +131,6 @@ class ScoredPhrases:
 
     query: Query
     documents: list[ScoredMemory]
-    fitted: Calibration | None
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """The calibration of answers to this question."""
-        return calibration_for(self.query.question, self.fitted)
 
     def log_sums(self) -> list[float]:
         """The logarithm of the sum over each document's phrases."""
@@ -301,9 +295,9 @@ def chosen_first(look: Look) -> list[FoundSpan]:
     return sorted(look.spans, key=lambda span: -(span.score + _SHARE * span.sentence.share))
 
 
-def look_features(question: str, look: Look) -> Floats:
+def look_features(question: str, look: Look, first: FoundSpan) -> Floats:
     """The values of `LOOK_FEATURES` for the first span."""
-    first, wanted = chosen_first(look)[0], wanted_kind(question)
+    wanted = wanted_kind(question)
     values = (
         1.0,
         max(first.score, -_FARTHEST),
@@ -334,7 +328,7 @@ def rank_looked(
         absent, threshold = float(1 / (1 + np.exp(look.present))), 0.5
         right = float(np.exp(spans[0].score)) * (1 - absent)
     else:
-        features = look_features(question, look)
+        features = look_features(question, look, spans[0])
         right, absent = calibration.probabilities(features)
         quote, threshold = calibration.quote_probability(features, right), calibration.threshold
     first, *others = map(_looked_answer, spans)

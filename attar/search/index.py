@@ -143,7 +143,7 @@ class SearchQuery:
         self.windows = [ids] if len(ids) else []
         if len(ids) > PARAGRAPH:
             self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
-        self.pieces = np.unique(ids).astype(np.uint16)
+        self.pieces = ids
 
     @cached_property
     def signature(self) -> Floats:
