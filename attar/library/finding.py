@@ -129,7 +129,8 @@ def _other_spellings(
 ) -> list[list[str]]:
     """How documents spell words of each text that none of them has: "1,610" for "1610", "Raman" for "Ramen"."""
     unknown = [
-        _unknown_words(text, shards) for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
+        [word for word in shards[0].unknown if all(word in shard.unknown for shard in shards)][:_MOST_UNKNOWN]
+        for shards in zip(*corpora, strict=True)
     ]
     words = list(dict.fromkeys(word for of_text in unknown for word in of_text))
     if not words:
@@ -151,12 +152,6 @@ def _whole_corpus(shards: "Sequence[ShardCorpus]") -> Corpus:
         remedy = "fit them together: attar store refit FOLDER, of all shards"
         raise OptionError("the shards of the library have different statistics for search", remedy)
     return reduce(add, (shard.corpus for shard in shards))
-
-
-def _unknown_words(text: str, shards: "Sequence[ShardCorpus]") -> list[str]:
-    """The words of a text that no shard knows, and numbers, which may be written in both ways."""
-    known = set[str]().union(*(shard.known for shard in shards))
-    return [word for word in doubtful_words(text) if is_number(word) or word not in known][:_MOST_UNKNOWN]
 
 
 def doubtful_words(text: str) -> list[str]:

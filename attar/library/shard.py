@@ -61,12 +61,12 @@ class EachShard(Protocol):
 class ShardCorpus:
     """The frequencies of a text's words, and the digest of the statistics that its signature is made with.
 
-    `known` are its long words that documents have.
+    `unknown` are its long words that no document has, and its numbers, which may be written in both ways.
     """
 
     corpus: Corpus
     statistics: bytes
-    known: set[str]
+    unknown: list[str]
 
 
 @dataclass(frozen=True)
@@ -170,14 +170,12 @@ class OpenedShard:
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
         """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        words = [
-            {word for word in doubtful_words(text) if not is_number(word)} if also is None else set()
-            for text in texts
-        ]
-        known = self._known_words(sorted(set().union(*words)))
+        doubtful = [doubtful_words(text) if also is None else [] for text in texts]
+        words = {word for of_text in doubtful for word in of_text if not is_number(word)}
+        known = self._known_words(sorted(words))
         return [
-            ShardCorpus(corpus, statistics, of_text & known)
-            for corpus, of_text in zip(self._index.corpora(texts, also), words, strict=True)
+            ShardCorpus(corpus, statistics, [word for word in of_text if word not in known])
+            for corpus, of_text in zip(self._index.corpora(texts, also), doubtful, strict=True)
         ]
 
     def neighbours(self, words: Iterable[str]) -> dict[str, list[str]]:
