@@ -91,9 +91,7 @@ def _blocks(lines: Sequence[str], first: int) -> list[str]:
     if len(labels) < 2 or not all(label.text.endswith(":") for label in labels):
         return []
     below: list[list[_Cell]] = []
-    for at in range(first + 1, len(lines)):
-        if not (cells := _cells(lines[at])):
-            break
+    for cells in itertools.takewhile(bool, (_cells(lines[at]) for at in range(first + 1, len(lines)))):
         if len(cells) > len(labels) or any(":" in cell.text for cell in cells):
             return []
         below.append(cells)

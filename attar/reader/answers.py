@@ -249,7 +249,7 @@ def features_of(
     query: Query, index: PhraseIndex, phrase: int, probability: float, second: float, margin: float
 ) -> Floats:
     """The values of `FEATURES` for the best phrase; `second` is the probability of the next one."""
-    bounded = _bounded(probability)
+    bounded = min(max(probability, _LEAST), 1 - _LEAST)
     sentence, weights = int(index.sentences[phrase]), query.weights[:-1]
     nearby, inside = _matches(query, index, sentence)
     lost, lost_inside = weights * (1 - nearby), weights * (1 - inside)
@@ -258,7 +258,7 @@ def features_of(
         1.0,
         np.log(bounded / (1 - bounded)),
         margin,
-        _lead(probability, second),
+        np.log(bounded / max(second, 1e-9)),
         index.priors[phrase],
         lost.sum(),
         lost.sum() / max(float(weights.sum()), 1e-6),
@@ -269,14 +269,6 @@ def features_of(
         len(lost),
     )
     return np.array(values, np.float32)
-
-
-def _bounded(probability: float) -> float:
-    return min(max(probability, _LEAST), 1 - _LEAST)
-
-
-def _lead(probability: float, second: float) -> float:
-    return float(np.log(_bounded(probability) / max(second, 1e-9)))
 
 
 def _matches(query: Query, index: PhraseIndex, sentence: int) -> tuple[Floats, Floats]:
