@@ -54,7 +54,7 @@ def read_texts(store: Store) -> dict[str, str]:
     """Every document's text; raises if one is torn, or if its signature is of another version."""
     texts: dict[str, str] = {}
     with store.snapshot() as snapshot:
-        signatures = {signature.key: signature.data for signature in snapshot.signatures}
+        signatures = {signature.key: signature.data for signature in snapshot.signatures()}
         reader = snapshot.header.reader
         for entry in snapshot.documents():
             name = str(entry.name)

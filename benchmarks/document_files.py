@@ -6,11 +6,10 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
 from attar.documents.extracted import SourceDocument
-from attar.documents.sources import SourceFile, document_name, read_stream
+from attar.documents.sources import document_name, read_stream
 from attar.errors import AttarError
 from attar.files import MAX_DECOMPRESSED
 
@@ -26,8 +25,8 @@ def read_here(
     on_bad: Callable[[AttarError], None] | None = None,
 ) -> Iterator[SourceDocument]:
     """The documents of a file, read in this process and not in that of a `FileReader`; pictures are refused."""
-    file = SourceFile(Path(name), document_name(name), document_name(name), len(data))
-    return read_stream(file, io.BytesIO(data), max_bytes, on_bad, ocr="never")
+    document = document_name(name)
+    return read_stream(name, document, document, io.BytesIO(data), max_bytes, on_bad, ocr="never")
 
 
 def pdf_of(pages: Sequence[str], *, title: str = "", header: str = "", password: str = "") -> bytes:

@@ -82,7 +82,7 @@ def look_once(folder: Path, texts: dict[str, str], pipe: int) -> None:
     """Write to a pipe what an index finds that is made now, and one of a library that is made of the texts."""
     found = Searcher(folder)()
     with Library(folder, prepare(), read_only=True) as library, library.store.snapshot() as now:
-        statistics = now.signatures.statistics
+        statistics = now.statistics
     with tempfile.TemporaryDirectory() as other:
         with Library(other, prepare()) as made:
             if statistics is not None:

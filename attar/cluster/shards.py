@@ -178,7 +178,7 @@ def _copy_statistics(sources: list[Store], stores: list[Store]) -> None:
     """What signatures are made with; shards of one split have the same."""
     for source in sources:
         with source.snapshot() as now:
-            statistics = now.signatures.statistics
+            statistics = now.statistics
         if statistics is not None:
             for store in stores:
                 with store.transaction() as changes:

@@ -11,7 +11,7 @@ from attar.documents.tables import DIGIT, NUMBER, names_columns, row_texts
 _BESIDE = re.compile(r"\S[^\S\n]{3,}(?=[^\W_][^\s:]*(?: [^\s:]+){0,3}:(?:\s|\Z))")
 _GAP = re.compile(r"[^\S\n]{2,}|\t[^\S\n]*")
 _GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)(?=\S)")
-_RULE = re.compile(r"[\s\-=_+|─━═]*[\-=_─━═]{3}[\s\-=_+|─━═]*")
+_RULE = re.compile(r"(?=[\s\-=_+|─━═]*[\-=_─━═]{3})[\s\-=_+|─━═]*")
 # "Beard trim ........ 11.50"
 _LEADERS = re.compile(r"(?<=\w)[^\S\n]*(?:\.{4,}|[…·]{2,})[^\S\n]*(?=\S)")
 # The most lines of a row.
@@ -38,10 +38,12 @@ def with_tables(text: str) -> Iterator[str]:
         yield text
         return
     lines = _beside(text.split("\n"))
+    cells = [_cells(line) for line in lines]
+    numbered = _numbered(lines, cells)
     waiting: list[str] = []
     at = 0
     while at < len(lines):
-        rows, end = _table_at(lines, at)
+        rows, end = _table_at(lines, cells, numbered, at)
         if rows:
             if any(map(str.strip, waiting)):
                 yield "\n".join(waiting).strip("\n")
@@ -86,10 +88,14 @@ def _beside(lines: list[str]) -> list[str]:
 def _blocks(lines: Sequence[str], first: int) -> list[str]:
     """Labels that stand beside each other in a line, each with the lines below it; none if other things are there."""
     labels = _cells(lines[first])
-    below = [_cells(line) for line in itertools.takewhile(str.strip, lines[first + 1 :])]
-    if len(labels) < 2 or not below or not all(label.text.endswith(":") for label in labels):
+    if len(labels) < 2 or not all(label.text.endswith(":") for label in labels):
         return []
-    if any(len(cells) > len(labels) or any(":" in cell.text for cell in cells) for cells in below):
+    below: list[list[_Cell]] = []
+    for cells in itertools.takewhile(bool, (_cells(lines[at]) for at in range(first + 1, len(lines)))):
+        if len(cells) > len(labels) or any(":" in cell.text for cell in cells):
+            return []
+        below.append(cells)
+    if not below:
         return []
     columns = zip(*(_aligned(cells, labels) for cells in below), strict=True)
     return [
@@ -115,15 +121,33 @@ def _cells(line: str) -> list[_Cell]:
     return found
 
 
-def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
+def _numbered(lines: Sequence[str], cells: Sequence[Sequence[_Cell]]) -> list[bool]:
+    """Whether a table may have rows from each line on: those of a table without a number need not be read again.
+
+    A line of one cell ends a table, if its rows are not paragraphs: not where the first of them is blank.
+    """
+    numbered, is_found = [False], False
+    for line, row in zip(reversed(lines), reversed(cells), strict=True):
+        if len(row) > 1 or (row and not _RULE.fullmatch(line)):
+            has_number = is_found or any(DIGIT(cell.text) or NUMBER.fullmatch(cell.text) for cell in row)
+            is_found = len(row) > 1 and has_number
+        numbered.append(is_found or not row)
+    return numbered[::-1]
+
+
+def _table_at(
+    lines: Sequence[str], cells: Sequence[Sequence[_Cell]], numbered: Sequence[bool], first: int
+) -> tuple[list[list[str]], int]:
     """The rows of a table that begins with a line, and the line after it; no rows if there is none.
 
     It has the names of at least three columns, two rows below them, and numbers: words may stand in columns for
     another reason. Blank lines may be between the rows, and drawn lines.
     """
-    head, begin = _header(lines, first)
+    head, begin = _header(lines, cells, first)
+    if not numbered[begin]:
+        return [], first
     names = [cell.text for cell in head]
-    second = next((cells for line in lines[begin : begin + 3] if (cells := _cells(line))), [])
+    second = next(filter(None, cells[begin : begin + 3]), [])
     is_label = any(name.endswith(":") for name in names)
     if is_label or not 3 <= len(head) <= _MAX_COLUMNS or not names_columns(names, [c.text for c in second]):
         return [], first
@@ -136,14 +160,14 @@ def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
         last = following + 1
         if following > end and not lines[begin].strip():  # Rows are paragraphs, perhaps of several lines.
             last = next((at for at in range(last, len(lines)) if not lines[at].strip()), len(lines))
-        cells = [cell for line in lines[following : min(last, following + _LINES)] for cell in _cells(line)]
-        row = [cell.text for cell in cells]
-        if len(cells) != len(head) or last > following + 1:
-            row = _aligned(cells, head)
+        found = list(itertools.chain.from_iterable(cells[following : min(last, following + _LINES)]))
+        row = [cell.text for cell in found]
+        if len(found) != len(head) or last > following + 1:
+            row = _aligned(found, head)
         filled = sum(map(bool, row))
         is_spaced = is_spaced or (following > end and filled == len(head))
         fewest = 2 if following == end or is_spaced else len(head)
-        if filled < fewest or len(cells) > len(head) * (last - following):
+        if filled < fewest or len(found) > len(head) * (last - following):
             break
         rows.append(row)
         end = last
@@ -153,18 +177,21 @@ def _table_at(lines: Sequence[str], first: int) -> tuple[list[list[str]], int]:
     return (rows, end) if len(rows) > 2 and is_table else ([], first)
 
 
-def _header(lines: Sequence[str], first: int) -> tuple[list[_Cell], int]:
+def _header(
+    lines: Sequence[str], cells: Sequence[Sequence[_Cell]], first: int
+) -> tuple[Sequence[_Cell], int]:
     """The names of columns, and the line after them: the column of keys may have none, others two lines.
 
-    >>> cells, end = _header(["      Low   High", "      (May) (July)", "Tent  9.00  13.50"], 0)
-    >>> [cell.text for cell in cells], end
+    >>> lines = ["      Low   High", "      (May) (July)", "Tent  9.00  13.50"]
+    >>> head, end = _header(lines, list(map(_cells, lines)), 0)
+    >>> [cell.text for cell in head], end
     (['', 'Low (May)', 'High (July)'], 2)
     """
-    head = _cells(lines[first])
-    for at, line in enumerate(lines[first + 1 : first + 3], first + 1):
-        key = next(iter(_cells(line)), None)
-        if key is None or not head:
+    head = cells[first]
+    for at, row in enumerate(cells[first + 1 : first + 3], first + 1):
+        if not row or not head:
             break
+        key = row[0]
         if key.end < head[0].start:
             above = [_cut(line, head) for line in lines[first:at]]
             names = [" ".join(filter(None, column)) for column in zip(*above, strict=True)]

@@ -122,7 +122,9 @@ def find_files(
 
 
 def read_stream(
-    file: SourceFile,
+    path: str,
+    source: str,
+    name: str,
     stream: IO[bytes],
     max_bytes: int,
     on_bad: OnBad | None,
@@ -130,16 +132,14 @@ def read_stream(
     ocr: str = "auto",
 ) -> Iterator[SourceDocument]:
     """Yield the documents of an open file."""
-    blob = Blob(str(file.path), file.name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
-    for document in _read_blob(blob, file.path.name):
-        name = replace_surrogates(document.name or file.name)
+    blob = Blob(path, name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
+    for document in _read_blob(blob, PurePosixPath(path).name):
+        own_name = replace_surrogates(document.name or name)
         if not document.text.strip() and not document.pictures:
-            where = f"{blob.where}: document {quoted(name)}" if document.name else blob.where
+            where = f"{blob.where}: document {quoted(own_name)}" if document.name else blob.where
             report(FormatError(f"{where} has no text", "leave it out"), on_bad)
             continue
-        yield document._replace(
-            source=replace_surrogates(file.source), name=name, text=replace_surrogates(document.text)
-        )
+        yield document._replace(source=source, name=own_name, text=replace_surrogates(document.text))
 
 
 def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFile], list[SkippedFile]]:

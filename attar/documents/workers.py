@@ -329,11 +329,11 @@ def main() -> None:
 
 def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     faults: list[AttarError] = []
-    file = SourceFile(Path(request.path), request.source, request.name, 0)
     try:
         with os.fdopen(descriptor, "rb") as stream:
+            where = request.path, request.source, request.name
             for document in read_stream(
-                file, stream, request.max_bytes, faults.append, request.password, request.ocr
+                *where, stream, request.max_bytes, faults.append, request.password, request.ocr
             ):
                 yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()

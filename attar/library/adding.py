@@ -96,7 +96,8 @@ class Adder:
                 known = now.find(draft.name)
                 # A name that came before, in the same file perhaps, is not replaced by another text.
                 again = self.seen.setdefault(draft.name, draft.digest) != draft.digest
-                is_done, is_refused = self._is_done(draft, known), self._refuses(draft, known, again)
+                is_done = self._is_done(draft, known)
+                is_refused = not is_done and self._refuses(draft, known, again)
                 if known is not None and (is_done or is_refused) and not now.is_intact(known):
                     is_done = is_refused = False  # a damaged document is repaired by adding it again
                 if not is_refused:
@@ -188,7 +189,7 @@ class Adder:
 
     def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
         """Whether a name is taken by another text; a file that changed may replace its own document."""
-        if known is None or known.digest == draft.digest or self.replace or self._holds_file(draft, known):
+        if known is None or known.digest == draft.digest or self.replace:
             return False
         return again or not draft.origin.source or draft.origin.source != known.source
 

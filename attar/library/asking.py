@@ -11,8 +11,9 @@ texts are asked once, equal sentences are read again once, and equal answers in 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,8 +24,7 @@ from attar.library.finding import find_candidates, joined
 from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
-from attar.text.kinds import is_yes_no, without_preface
-from attar.text.quotes import normalised
+from attar.text.kinds import is_yes_no, normalised, without_preface
 
 if TYPE_CHECKING:
     from attar.reader.second_look import FoundSentence, FoundSpan, Look
@@ -52,6 +52,21 @@ TOGETHER = 16
 _ARTICLES = frozenset(("a", "an", "the"))
 # Sentences that share this much of their words say the same, if they give the same answer.
 _ALIKE = 0.8
+
+
+def ask_all_many(
+    ask_shards: Callable[[Callable[[EachShard], list[list[Answer]]]], list[list[Answer]]],
+    questions: Sequence[str],
+    top: int | None,
+    look: int | None,
+    within: Subset | None,
+) -> list[list[Answer]]:
+    """`ask_all` for many questions, some at a time: no state of a library is kept open for all of them."""
+    answers: list[list[Answer]] = []
+    for first in range(0, len(questions), TOGETHER):
+        some = questions[first : first + TOGETHER]
+        answers += ask_shards(partial(ask_all, questions=some, top=top, look=look, within=within))
+    return answers
 
 
 def ask_all(

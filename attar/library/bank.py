@@ -180,9 +180,9 @@ class DocumentBank(AskedByName):
         if now.header.reader not in (None, self._answerer.reader.fingerprint):
             self._begin()  # it was moved to another reader
             self.close()  # the processes have the former
-        if self._change == now.signatures.change:
+        if self._change == now.last_change:
             return
-        changed = now.signatures.changed_since(self._change) if self._change >= 0 else None
+        changed = now.changed_since(self._change) if self._change >= 0 else None
         # Removed documents keep their place until there are more of them than others.
         if changed is None or self._written > 2 * len(self.documents) + _TOGETHER:
             if self._change >= 0:
@@ -196,7 +196,7 @@ class DocumentBank(AskedByName):
         for first in range(0, len(keys), _TOGETHER):
             entries = map(now.find_key, keys[first : first + _TOGETHER])
             self._add([opened for entry in entries if (opened := _opened(now, entry)) is not None], len(keys))
-        self._change = now.signatures.change
+        self._change = now.last_change
 
     def _add(self, documents: Sequence[OpenDocument], total: int) -> None:
         memories = [document.memory for document in documents]
@@ -292,7 +292,7 @@ class BankShard(OpenedShard):
         """Kept until the library changes, but for other spellings."""
         if not if_many:
             return super()._known_words(words, if_many=False)
-        known = self._bank.known_words(self._now.signatures.change)
+        known = self._bank.known_words(self._now.last_change)
         found = super()._known_words([word for word in words if word not in known])
         known.update((word, word in found) for word in words if word not in known)
         return {word for word in words if known[word]}

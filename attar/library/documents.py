@@ -347,7 +347,7 @@ class SubsetCache:
 
     def keys(self, now: Reading, subset: Subset) -> frozenset[bytes]:
         """The keys of a subset's documents, as of a state of the store."""
-        which = (now.signatures.change, subset)
+        which = (now.last_change, subset)
         with self._lock:
             known = self._keys.get(which)
         if known is None:

@@ -6,7 +6,7 @@ At each step, every shard says what its own documents do (`OpenedShard`); then t
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add, or_
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError
-from attar.library.documents import OpenDocument, nothing_in
+from attar.library.documents import nothing_in
+from attar.memory.phrases import PhraseIndex
 from attar.results import Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
 from attar.search.lexical import Corpus
 from attar.search.ranking import (
@@ -127,7 +128,8 @@ def _other_spellings(
 ) -> list[list[str]]:
     """How documents spell words of each text that none of them has: "1,610" for "1610", "Raman" for "Ramen"."""
     unknown = [
-        _unknown_words(text, shards) for text, shards in zip(texts, zip(*corpora, strict=True), strict=True)
+        [word for word in shards[0].unknown if all(word in shard.unknown for shard in shards)][:_MOST_UNKNOWN]
+        for shards in zip(*corpora, strict=True)
     ]
     words = list(dict.fromkeys(word for of_text in unknown for word in of_text))
     if not words:
@@ -149,12 +151,6 @@ def _whole_corpus(shards: "Sequence[ShardCorpus]") -> Corpus:
         remedy = "fit them together: attar store refit FOLDER, of all shards"
         raise OptionError("the shards of the library have different statistics for search", remedy)
     return reduce(add, (shard.corpus for shard in shards))
-
-
-def _unknown_words(text: str, shards: "Sequence[ShardCorpus]") -> list[str]:
-    """The words of a text that no shard knows, and numbers, which may be written in both ways."""
-    known = set[str]().union(*(shard.known for shard in shards))
-    return [word for word in doubtful_words(text) if is_number(word) or word not in known][:_MOST_UNKNOWN]
 
 
 def doubtful_words(text: str) -> list[str]:
@@ -196,26 +192,38 @@ def other_spellings(word: str) -> Iterator[str]:
     yield from near
 
 
-def says_word(document: OpenDocument, word: str, ids: NDArray[np.int64]) -> bool:
+def says_word(index: PhraseIndex, text: "SearchedText", word: str, ids: NDArray[np.int64]) -> bool:
     """Whether a text has a word of these pieces; if it is not kept, whether one of its sentences has all of them."""
-    index = document.memory.phrases
     places = np.flatnonzero(np.isin(index.words, ids))
     # Each piece once per sentence.
     sentences = np.searchsorted(index.word_starts, places, "right")
     in_one_sentence = len(places) and np.unique(sentences, return_counts=True)[1].max() == len(ids)
-    return bool(in_one_sentence) and _has_word(document.text, word)
+    return bool(in_one_sentence) and text.has(word)
 
 
-def _has_word(text: str | None, word: str) -> bool:
-    """Whether a text has a word, in any case and with any accents; not known without the text.
+class SearchedText:
+    """A text in which several words are looked up, in any case and with any accents; None if it is not kept.
 
-    >>> _has_word("Priya Ramán left.", "raman"), _has_word("Ramanujan left.", "raman"), _has_word(None, "raman")
-    (True, False, True)
+    >>> [SearchedText(text).has("raman") for text in ("Priya Ramán left.", "Ramanujan left.", None)]
+    [True, False, True]
     """
-    if text is None:
-        return True
-    # Most texts say it as it is; to take accents off takes a hundred times as long.
-    return _finds(text.lower(), word) or (not text.isascii() and _finds(_without_accents(text).lower(), word))
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    @cached_property
+    def _lower(self) -> str:
+        return (self._text or "").lower()
+
+    @cached_property
+    def _plain(self) -> str:
+        return _without_accents(self._text or "").lower()
+
+    def has(self, word: str) -> bool:
+        # Most texts say it as it is; to take accents off takes a hundred times as long.
+        if self._text is None or _finds(self._lower, word):
+            return True
+        return not self._text.isascii() and _finds(self._plain, word)
 
 
 def _finds(text: str, word: str) -> bool:
@@ -236,7 +244,7 @@ def _without_accents(text: str) -> str:
 
 
 def letter_words(text: str) -> set[str]:
-    """All that `_has_word` may find in a text, but for numbers: in lower case, without accents.
+    """All that `SearchedText` may find in a text, but for numbers: in lower case, without accents.
 
     >>> sorted(letter_words("Priya Ramán, Priya's 2nd aunt"))
     ['aunt', 'nd', 'priya', 'raman', 's']

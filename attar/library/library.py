@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from attar.errors import AttarError, DeviceError
 from attar.library.adding import Adder, append, check_budget, merge, read_ahead
+from attar.library.asking import ask_all_many
 from attar.library.documents import (
     MemoryCache,
     OpenDocument,
@@ -327,7 +328,7 @@ class Library(ServedLibrary):
                 warnings.warn(f"questions to all documents are answered by the CPU: {fault}", stacklevel=2)
             except RuntimeError as fault:
                 self._lose_bank(fault)
-        return super().ask_all_many(questions, top=top, look=look, within=within)
+        return ask_all_many(self._ask_shards, questions, top, look, within)
 
     def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
         with self.opened() as shard:

@@ -180,7 +180,7 @@ class _Rereading:
         signer = self.signer
         read = encode_texts(self.reader, None if signer is None else signer.projection, texts, progress=part)
         with self.staged.transaction() as changes:
-            if signer is not None and changes.signatures.statistics is None:
+            if signer is not None and changes.statistics is None:
                 changes.put_statistics(signer.statistics.data)
             for record, encoded in zip(records, read, strict=True):
                 memory, sums = cut_to_budget(encoded.memory, record.entry.budget), encoded.sums

@@ -16,9 +16,8 @@ from attar.search.index import SearchIndex
 from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums
 from attar.search.statistics import Projection, Statistics, default_statistics
 from attar.store.records import Record, key_of
-from attar.store.signatures import StampedSignature
 from attar.store.store import Store
-from attar.store.transactions import Snapshot, Transaction
+from attar.store.transactions import Snapshot, StampedSignature, Transaction
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -146,10 +145,10 @@ class Searching:
 
     def _signer_in(self, now: Snapshot, reader: "Reader") -> Signer | None:
         try:
-            stored = now.signatures.statistics_digest
+            stored = now.statistics_digest
             with self._lock:
                 if self._signer is None or self._signer.reader is not reader or stored != self._known:
-                    self._signer = make_signer(now.signatures.statistics, reader)
+                    self._signer = make_signer(now.statistics, reader)
                     self._known = stored
                 return self._signer
         except FormatError as fault:
@@ -166,7 +165,7 @@ class Searching:
 
     def _agree(self, changes: Transaction, signer: Signer) -> bool:
         """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
-        stored, fitted = changes.signatures.statistics_digest, signer.projection.digest
+        stored, fitted = changes.statistics_digest, signer.projection.digest
         if stored != fitted and stored == self._known:
             changes.put_statistics(signer.statistics.data)
         return stored in (fitted, self._known)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attar.errors import UnavailableError
-from attar.library.asking import TOGETHER, ask_all, list_answers
+from attar.library.asking import ask_all_many, list_answers
 from attar.library.documents import AskedByName
 from attar.library.drafts import Draft
 from attar.library.finding import search, verify
@@ -75,11 +75,7 @@ class ServedLibrary(AskedByName):
         within: Subset | None = None,
     ) -> list[list[Answer]]:
         """The answers to each question from all documents, as `ask_all` gives them; many are compared together."""
-        answers: list[list[Answer]] = []
-        for first in range(0, len(questions), TOGETHER):
-            some = questions[first : first + TOGETHER]
-            answers += self._ask_shards(partial(ask_all, questions=some, top=top, look=look, within=within))
-        return answers
+        return ask_all_many(self._ask_shards, questions, top, look, within)
 
     def list_answers(
         self,

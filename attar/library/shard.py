@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from attar.library.documents import (
     whole_sentence,
     with_places,
 )
-from attar.library.finding import doubtful_words, is_number, other_spellings, says_word
+from attar.library.finding import SearchedText, doubtful_words, is_number, other_spellings, says_word
 from attar.options import MOST_LOOK
 from attar.progress import check_stopped
 from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
@@ -61,12 +61,12 @@ class EachShard(Protocol):
 class ShardCorpus:
     """The frequencies of a text's words, and the digest of the statistics that its signature is made with.
 
-    `known` are its long words that documents have.
+    `unknown` are its long words that no document has, and its numbers, which may be written in both ways.
     """
 
     corpus: Corpus
     statistics: bytes
-    known: set[str]
+    unknown: list[str]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class RecentScores:
             ScoredMemory(document.memory.phrases, *found[key][1:])
             for key, document in zip(keys, documents, strict=True)
         ]
-        return ScoredPhrases(found[keys[0]][0], memories, reader.calibration)
+        return ScoredPhrases(found[keys[0]][0], memories)
 
 
 class OpenedShard:
@@ -170,14 +170,12 @@ class OpenedShard:
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[ShardCorpus]:
         """The frequencies of each text's words, and of other spellings `also` of some of them."""
         statistics = self._index.signer.projection.digest
-        words = [
-            {word for word in doubtful_words(text) if not is_number(word)} if also is None else set()
-            for text in texts
-        ]
-        known = self._known_words(sorted(set().union(*words)))
+        doubtful = [doubtful_words(text) if also is None else [] for text in texts]
+        words = {word for of_text in doubtful for word in of_text if not is_number(word)}
+        known = self._known_words(sorted(words))
         return [
-            ShardCorpus(corpus, statistics, of_text & known)
-            for corpus, of_text in zip(self._index.corpora(texts, also), words, strict=True)
+            ShardCorpus(corpus, statistics, [word for word in of_text if word not in known])
+            for corpus, of_text in zip(self._index.corpora(texts, also), doubtful, strict=True)
         ]
 
     def neighbours(self, words: Iterable[str]) -> dict[str, list[str]]:
@@ -329,13 +327,18 @@ class OpenedShard:
         read = (ids for ids, _ in self._reader.tokenizer.read_sentences(words))
         pieces = [ids if len(ids) == 1 else np.unique(ids) for ids in read]
         holding = self._index.holding(pieces, _LOOKED_AT + 1)
+        # Texts are the same for many words.
+        searched = lru_cache(_LOOKED_AT)(SearchedText)
         found = set()
         for word, ids, keys in zip(words, pieces, holding, strict=True):
             if not keys:
                 continue
             check_stopped()
             is_known = len(ids) == 1 or (if_many and len(keys) > _LOOKED_AT)
-            if is_known or any(says_word(document, word, ids) for document in self._holding(keys)):
+            if is_known or any(
+                says_word(document.memory.phrases, searched(document.text), word, ids)
+                for document in self._holding(keys)
+            ):
                 found.add(word)
         return found
 

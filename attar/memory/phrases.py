@@ -147,7 +147,7 @@ class PhraseIndex:
         ends = starts + self.lengths[phrases]
         return [self.covered[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    @property
+    @cached_property
     def known_sentences(self) -> NDArray[np.bool_]:
         """Which sentences have words or phrases `[S]`: a budget, or a subtraction, leaves others without any."""
         known = np.diff(self.word_starts) > 0

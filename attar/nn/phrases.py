@@ -68,12 +68,11 @@ def at_spans(
 
 
 class EncodedTexts(NamedTuple):
-    """What a batch of texts is scored by: `[B, n, k]` twice, `[B, n]` twice, `[B, n, w]`."""
+    """What a batch of texts is scored by: `[B, n, k]` twice, `[B, n, 2]`, `[B, n, w]`."""
 
     firsts: Tensor
     lasts: Tensor
-    first_priors: Tensor
-    last_priors: Tensor
+    priors: Tensor
     words: Tensor
 
     def rows(self, at: Tensor) -> "EncodedTexts":
@@ -175,18 +174,11 @@ class PhraseNetwork(SpanVectors):
 
     def encode_texts(self, ids: Int[Tensor, "B n"], mask: Bool[Tensor, "B n"]) -> EncodedTexts:
         """Texts between [CLS] and [SEP]."""
-        return self.describe_texts(ids, self.encoder(ids, mask), mask)
-
-    def describe_texts(
-        self, ids: Int[Tensor, "B n"], hidden: Float[Tensor, "B n d"], mask: Bool[Tensor, "B n"]
-    ) -> EncodedTexts:
-        """Texts whose hidden states are known."""
-        priors = self.prior(hidden).float()
+        hidden = self.encoder(ids, mask)
         # Without [CLS] and [SEP]: a memory keeps the words of sentences only.
         inside = mask & functional.pad(mask[:, 1:], (0, 1))
         inside[:, 0] = False
-        words = self.word_vectors(ids, inside)
-        return EncodedTexts(*self.ends(hidden), priors[..., 0], priors[..., 1], words)
+        return EncodedTexts(*self.ends(hidden), self.piece_priors(hidden), self.word_vectors(ids, inside))
 
     def encode_questions(
         self, ids: Int[Tensor, "Q l"], mask: Bool[Tensor, "Q l"], quick: QuickQuestions | None = None
@@ -204,10 +196,14 @@ class PhraseNetwork(SpanVectors):
         """A unit vector per word piece, whatever stands around it; 0 in padding."""
         return functional.normalize(self.word(self.encoder.words(ids)), dim=-1) * mask[..., None]
 
-    def priors(self, texts: EncodedTexts, valid: Bool[Tensor, "B n w"]) -> Float[Tensor, "B n w"]:
+    def piece_priors(self, hidden: Float[Tensor, "B n d"]) -> Float[Tensor, "B n 2"]:
+        """The scores of each piece as the first and as the last of a span, before any question."""
+        priors: Tensor = self.prior(hidden).float()
+        return priors
+
+    def priors(self, pieces: Float[Tensor, "B n 2"], valid: Bool[Tensor, "B n w"]) -> Float[Tensor, "B n w"]:
         """The score of each span before any question, -inf where there is no span."""
-        ends = following(texts.last_priors)
-        spans: Tensor = texts.first_priors[..., None] + ends + self.length_prior
+        spans: Tensor = pieces[..., :1] + following(pieces[..., 1]) + self.length_prior
         return spans.masked_fill(~valid, float("-inf"))
 
     def score(
@@ -223,7 +219,7 @@ class PhraseNetwork(SpanVectors):
         ends = torch.einsum("qnk,qk->qn", texts.lasts, questions.queries).float() * scale
         overlap = self.overlap(texts.words, questions, sentences)
         scores: Tensor = (starts + overlap)[..., None] + following(ends)
-        return scores + self.priors(texts, valid)
+        return scores + self.priors(texts.priors, valid)
 
     def overlap(
         self, words: Float[Tensor, "Q n w"], questions: EncodedQuestions, sentences: Int[Tensor, "Q n"]

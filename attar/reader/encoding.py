@@ -151,8 +151,9 @@ class TextEncoder:
             padded = self._padded(windows)
             states = self._encoder(padded.ids, padded.mask, layers=self._signature_layers)
             hidden = self._encoder.continued(states, padded.mask, slice(self._signature_layers, None))
-            texts = network.describe_texts(padded.ids, hidden.float(), padded.mask)
-            priors = network.priors(texts, self._valid(padded))
+            hidden = hidden.float()
+            starts, ends = network.ends(hidden)
+            priors = network.priors(network.piece_priors(hidden), self._valid(padded))
             if settings.distinct:
                 priors = _distinct(padded.ids, priors, *self._tables[1:])
             counts = torch.from_numpy(np.ceil(settings.density * windows.lengths)).to(self.device)
@@ -161,7 +162,7 @@ class TextEncoder:
             firsts = places.clamp(min=0) // LONGEST
             lasts = firsts + places.clamp(min=0) % LONGEST
             rows = torch.arange(len(places), device=self.device)[:, None]
-            numbers, scales = quantized(texts.firsts[rows, firsts] + texts.lasts[rows, lasts])
+            numbers, scales = quantized(starts[rows, firsts] + ends[rows, lasts])
             parts = (places[..., None], values[..., None], scales, numbers)
             spans = torch.cat([part.view(torch.uint8) for part in parts], -1)
             return EncodedBatch(windows, spans, padded, states)

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 
 from attar.errors import FormatError, ReaderMismatchError
+from attar.memory.memory import Floats
 from attar.options import PhraseOptions
-from attar.reader.confidence import FEATURES, LOOK_FEATURES, Calibration
 
 if TYPE_CHECKING:
     from attar.reader.reader import Reader
@@ -29,6 +30,65 @@ POSITIONS = 320
 # A memory has 16 bits for the id of a piece.
 _VOCABULARY = 2**16
 _Fingerprint = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+# What a calibration has weights for: values of a question and its best phrase (`attar.reader.answers.features_of`).
+FEATURES = (
+    "bias",
+    "log_odds",  # of the phrase, with those that overlap it, against all others and "not in this text"
+    "margin",  # log-odds of all phrases against "not in this text"
+    "lead",  # log-ratio to the second phrase
+    "prior",  # of the phrase, before any question
+    "unmatched",  # weight of the question's words that the sentence and its neighbours lack
+    "unmatched_share",
+    "largest_unmatched",  # the largest weight of a word that the sentence itself lacks
+    "other_kind",  # the question wants a date, a number or a name, and the phrase is none
+    "any_kind",  # it wants none of these
+    "words",  # of the phrase
+    "pieces",  # of the question
+)
+# The same for the best span of a second look (`attar.reader.answers.look_features`).
+LOOK_FEATURES = (
+    "bias",
+    "span",  # logarithm of its probability among the pieces that were read
+    "present",  # log-odds that the sentences have the answer
+    "alone",  # only one sentence was read
+    "share",  # logarithm of the probability of its sentence's likeliest phrase
+    "other_kind",  # the question wants a date, a number or a name, and the span is none
+    "any_kind",  # it wants none of these
+    "words",  # of the span
+)
+
+
+class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weights of features for "right" and for "absent"; above `threshold`, "absent" is the answer.
+
+    A score says which phrase fits best, not that any fits: "Who left in 1991?" matches "Ann left in 1919" well. A
+    softmax over three outcomes (right, absent, another phrase) weighs the score with what the question has and the text
+    lacks. Its weights are fitted to questions that the reader was not trained on (`attar train-questions`).
+
+    `quote` are the weights for the sentence of the answer to be right, whichever of its words are; empty if not fitted.
+
+    >>> rest = (0.0,) * (len(FEATURES) - 1)
+    >>> Calibration((0.0, *rest), (0.0, *rest), 0.5).probabilities(np.ones(len(FEATURES), np.float32))
+    (0.3333333333333333, 0.3333333333333333)
+    """
+
+    right: tuple[float, ...]
+    absent: tuple[float, ...]
+    threshold: float
+    quote: tuple[float, ...] = ()
+
+    def probabilities(self, features: Floats) -> tuple[float, float]:
+        """That the best answer is right, and that the text has none; the rest is for other answers."""
+        logits = np.array([np.dot(self.right, features), np.dot(self.absent, features), 0.0])
+        values = np.exp(logits - logits.max())
+        right, absent, _ = (values / values.sum()).tolist()
+        return right, absent
+
+    def quote_probability(self, features: Floats, right: float) -> float | None:
+        """That the sentence of the best answer is right; at least as likely as the answer itself, `right`."""
+        if not self.quote:
+            return None
+        return max(float(1 / (1 + np.exp(-np.dot(self.quote, features)))), right)
 
 
 class QuickConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -22,10 +22,10 @@ from attar.errors import FormatError, writing_to
 from attar.files import atomic_file
 from attar.memory.memory import Floats
 from attar.options import LONGEST, PhraseOptions
-from attar.reader.confidence import Calibration
 from attar.reader.folders import (
     DEFAULT,
     FORMAT,
+    Calibration,
     FixedSizeConfig,
     LookConfig,
     NetworkConfig,

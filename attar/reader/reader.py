@@ -26,11 +26,10 @@ from attar.reader.answers import (
     rank_looked,
     rank_phrases,
 )
-from attar.reader.confidence import Calibration
 from attar.reader.encoding import EncodedBatch, TextEncoder
 from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
-from attar.reader.folders import FixedSizeConfig, ReaderFolder
+from attar.reader.folders import Calibration, FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
 from attar.reader.questions import Query, QuestionEncoder, ScoredMemory
 from attar.reader.second_look import Look, SecondLook
@@ -294,8 +293,7 @@ class Reader:
     ) -> list[list[Answer]]:
         """The answers to each query from the scores of its document's phrases."""
         scored = [
-            ScoredPhrases(query, [document], self.calibration)
-            for query, document in zip(queries, documents, strict=True)
+            ScoredPhrases(query, [document]) for query, document in zip(queries, documents, strict=True)
         ]
         looks = self._look_again(scored, texts, names, look)
         return [
@@ -342,8 +340,7 @@ class Reader:
         """What the calibration of each question's best answer is computed from; None without an answer."""
         index = memory.phrases
         scored = [
-            ScoredPhrases(query, [self._scored(memory, query)], self.calibration)
-            for query in self.questions.encode(questions)
+            ScoredPhrases(query, [self._scored(memory, query)]) for query in self.questions.encode(questions)
         ]
         features: list[Features | None] = []
         looks = self._look_again(scored, [text] * len(scored), [name] * len(scored), look)
@@ -352,7 +349,7 @@ class Reader:
             ranked = rank_phrases(phrases.documents[0].scores, query.null, index, 1)
             if seen is not None:
                 best = chosen_first(seen)[0]
-                of_answer = Features(best.text, best.sentence.text, look_features(query.question, seen))
+                of_answer = Features(best.text, best.sentence.text, look_features(query.question, seen, best))
             elif not look and ranked.phrases:
                 phrase = ranked.phrases[0].phrase
                 sentence = text[slice(*index.sentence_of(phrase))]
@@ -364,7 +361,7 @@ class Reader:
         """The scores of the phrases of several memories."""
         self._check_memories(memories)
         (query,) = self.questions.encode([question])
-        return ScoredPhrases(query, [self._scored(memory, query) for memory in memories], self.calibration)
+        return ScoredPhrases(query, [self._scored(memory, query) for memory in memories])
 
     def token_states(self, texts: Sequence[str], on_states: OnStates) -> None:
         """Encode texts by as few layers as `on_states` needs, which is called for each window, as by `read_many`."""

@@ -26,8 +26,7 @@ from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, 
 from attar.search.signatures import SignatureRecord, Signer, query_of, signature_bytes, triangle_numbers
 from attar.search.statistics import Floats
 from attar.store.records import key_of
-from attar.store.signatures import StampedSignature
-from attar.store.transactions import Snapshot
+from attar.store.transactions import Snapshot, StampedSignature
 
 # Arrays get room for this many times their rows when they are full.
 _GROWTH = 1.5
@@ -144,7 +143,7 @@ class SearchQuery:
         self.windows = [ids] if len(ids) else []
         if len(ids) > PARAGRAPH:
             self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
-        self.pieces = np.unique(ids).astype(np.uint16)
+        self.pieces = ids
 
     @cached_property
     def signature(self) -> Floats:
@@ -200,20 +199,20 @@ class SearchIndex:
 
     def refresh(self, now: Snapshot) -> list[str]:
         """Take over what changed in the store; returns the names of documents that have no signature."""
-        stored = now.signatures
         with self._lock:
-            if self._change == stored.change:
+            last_change = now.last_change
+            if self._change == last_change:
                 return self._missing
-            changed = stored.changed_since(self._change) if self._change >= 0 else None
+            changed = now.changed_since(self._change) if self._change >= 0 else None
             if changed is None or len(self._table.keys) > 2 * len(self._table) + 1_024:
                 self._load(now)
             else:
                 for key in changed:
                     self._table.remove(key)
-                signatures = (stored.get(key) for key in sorted(changed))
+                signatures = (now.find_signature(key) for key in sorted(changed))
                 self._table.append(signature for signature in signatures if signature is not None)
             self._version += 1
-            self._change = stored.change
+            self._change = last_change
             self._missing = []
             if now.header.documents != len(self._table):
                 entries = map(now.find_key, (key for key in now.document_keys() if key not in self._table))
@@ -223,7 +222,7 @@ class SearchIndex:
     def _load(self, now: Snapshot) -> None:
         """Read all signatures; rows get new numbers."""
         self._table = SignatureTable(self.signer, now.header.documents)
-        signatures = iter(now.signatures)
+        signatures = now.signatures()
         while some := list(islice(signatures, _LOADED)):
             self._table.append(some)
         _return_memory()

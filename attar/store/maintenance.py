@@ -16,13 +16,14 @@ import msgspec
 
 from attar.errors import AttarError, RecordError, StoreError, quoted
 from attar.files import sync_folder
-from attar.memory.memory import VERSION
+from attar.memory.memory import VERSION, Buffer
 from attar.store.lmdb_env import COPY, DATA, Environment, LmdbTransaction, damaged, store_errors
 from attar.store.records import (
     HEADER_KEY,
     DocumentEntry,
     Fault,
     Header,
+    Kind,
     Record,
     digest_of,
     name_in,
@@ -34,15 +35,21 @@ from attar.store.records import (
     write_entry,
     write_header,
 )
-from attar.store.signatures import (
+from attar.store.transactions import (
+    KEPT_CHANGES,
+    NUMBER_BYTES,
     SEARCH_KINDS,
     STATISTICS_KEY,
-    check_search_value,
-    forget_signatures,
-    stamped,
+    Reading,
+    Snapshot,
+    header_of,
+    read_change,
+    read_signature,
+    read_statistics,
+    signature_value,
     statistics_value,
+    write_change,
 )
-from attar.store.transactions import Reading, Snapshot, header_of
 
 if TYPE_CHECKING:
     from attar.store.store import Store
@@ -102,7 +109,7 @@ def record_faults(transaction: LmdbTransaction, folder: Path) -> Iterator[Fault]
             if name_in(key) in damaged_entries:
                 continue
             try:
-                check_search_value(kind, key, value, None if document is None else document.changed)
+                _check_search_value(kind, key, value, None if document is None else document.changed)
             except AttarError as fault:
                 yield Fault(name_in(key) if kind == b"s" and key else None, str(fault))
     if damaged_entries:
@@ -113,6 +120,24 @@ def record_faults(transaction: LmdbTransaction, folder: Path) -> Iterator[Fault]
         yield Fault(None, f"store {folder}: expected {header}, got {counted}")
     elif count != values:
         yield Fault(None, f"store {folder}: expected {values:,} values, got {count:,}")
+
+
+def _check_search_value(kind: Kind, key: bytes, value: Buffer, changed: int | None) -> None:
+    """Refuse a value of search that cannot be read, or a signature that is not of its document.
+
+    `changed` is the time of change of the document under `key`; None if there is none.
+    """
+    if kind == b"j":
+        read_change(value)
+        if len(key) != NUMBER_BYTES:
+            raise RecordError.expected(
+                "the changes of the store", f"a number of {NUMBER_BYTES} bytes", repr(key[:60])
+            )
+    elif not key:
+        read_statistics(value)
+    elif read_signature(key, value).changed != changed:
+        owner = "a document that is gone" if changed is None else "an earlier version of the document"
+        raise RecordError(f"signature of {quoted(name_in(key))} is of {owner}", "add the document again")
 
 
 def check_record(record: Record, reader: str | None) -> None:
@@ -249,7 +274,7 @@ def _replace_all(
     before = header_of(transaction, environment)
     # They are of the former reader; those of the new one were staged with its memories.
     forget_signatures(transaction)
-    statistics = memories.signatures.statistics
+    statistics = memories.statistics
     if statistics is not None:
         transaction.put(STATISTICS_KEY, statistics_value(statistics))
     header, moment = Header(reader=reader, created=before.created), now()
@@ -267,10 +292,19 @@ def _replace_all(
         transaction.put(b"m" + key, memories.memory_data(staged))
         signature = memories.signature(staged)
         if signature is not None:
-            transaction.put(b"s" + key, stamped(entry.changed, signature))
+            transaction.put(b"s" + key, signature_value(entry.changed, signature))
         header = header.plus(entry)
     transaction.put(HEADER_KEY, write_header(header))
     return header
+
+
+def forget_signatures(transaction: LmdbTransaction) -> None:
+    """Delete all that search keeps; whoever has read signatures must read them all again."""
+    number = Reading(transaction).last_change + KEPT_CHANGES + 1
+    for kind in SEARCH_KINDS:
+        for key in [key for key, _ in values_of(transaction, kind)]:
+            transaction.delete(kind + key)
+    write_change(transaction, number, ())
 
 
 def _staged(memories: Snapshot, entry: DocumentEntry) -> DocumentEntry:

@@ -141,7 +141,7 @@ def export_store(
     count, path = 0, Path(path)
     with store_errors(path), atomic_file(path) as partial, store.snapshot() as snapshot:
         header = snapshot.header
-        schema = _schema(ExportInfo(VERSION, header.reader, snapshot.signatures.statistics))
+        schema = _schema(ExportInfo(VERSION, header.reader, snapshot.statistics))
         with parquet.ParquetWriter(partial, schema, compression="zstd") as file:
             for group in _groups(_readable(snapshot, on_fault)):
                 file.write_table(_table(group, schema))
@@ -206,7 +206,7 @@ def import_store(
 
 def _take_statistics(changes: Transaction, exported: bytes | None) -> bool:
     """Whether the signatures of an export fit a store, whose statistics they become if it has none and is empty."""
-    stored = changes.signatures.statistics
+    stored = changes.statistics
     if stored is None and exported is not None and not changes.header.documents:
         changes.put_statistics(exported)
         return True

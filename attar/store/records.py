@@ -1,6 +1,6 @@
 """What a store keeps: keys, the origin and the entry of a document, the store's header, and a whole document.
 
-LMDB maps keys to values. A key is one letter for the kind, two of them in `signatures.py`, and the document's name:
+LMDB maps keys to values. A key is one letter for the kind, two of them in `transactions.py`, and the document's name:
 
 | kind | value |
 |---|---|

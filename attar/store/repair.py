@@ -132,7 +132,7 @@ def _assemble(values: LmdbTransaction, new: Path, folder: Path) -> Repair:
                     except AttarError:
                         lost.add(name_in(key))
         with contextlib.suppress(RecordError), store.transaction() as changes:
-            statistics = reading.signatures.statistics
+            statistics = reading.statistics
             if statistics is not None:
                 changes.put_statistics(statistics)
         repair = Repair(len(store))

@@ -8,19 +8,28 @@ Both read a document's entry first, once, and then what is needed of the documen
     with store.transaction() as changes:
         earlier = changes.find(name)
         changes.put(Record.of(name, memory, text=text), reader=memory.reader, replacing=earlier)
+
+What search keeps is written and deleted by the transaction that writes or deletes its document. Here it is bytes; their
+content is that of `attar.search`:
+
+| key | value |
+|---|---|
+| `s` + name | the time of change of the document that the signature belongs to, 8 bytes, then the signature |
+| `s` | the statistics that signatures are made with, after eight bytes of their SHA-256; no name is empty |
+| `j` + number, 8 bytes | keys of the documents that this change wrote or removed; the last thousand changes are kept |
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import lmdb
 import msgspec
 
 from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
-from attar.memory.memory import Memory, unwrap
-from attar.store import signatures
+from attar.memory.memory import ENVELOPE_BYTES, Buffer, Memory, unwrap, wrap
 from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
 from attar.store.records import (
     DOCUMENT_KINDS,
@@ -29,9 +38,12 @@ from attar.store.records import (
     DocumentEntry,
     Fault,
     Header,
+    Kind,
     Record,
+    digest_of,
     entry_or_fault,
     key_of,
+    name_in,
     read_entry,
     read_header,
     read_text,
@@ -39,7 +51,62 @@ from attar.store.records import (
     write_entry,
     write_header,
 )
-from attar.store.signatures import STATISTICS_KEY, Signatures
+
+STATISTICS_KEY = b"s"
+# The kinds of values that search keeps.
+SEARCH_KINDS: tuple[Kind, ...] = (b"j", b"s")
+# Changes that a reader of the store may be behind without reading all signatures again.
+KEPT_CHANGES = 1_024
+# Bytes of a change's number.
+NUMBER_BYTES = 8
+# Bytes of the time of change before a signature.
+_STAMP = 8
+# Bytes of the digest before statistics.
+_DIGEST = 8
+
+
+class StampedSignature(NamedTuple):
+    """A signature, and the time of change of the document that it was made of."""
+
+    key: bytes
+    changed: int
+    data: bytes
+
+
+def signature_value(changed: int, signature: bytes) -> bytes:
+    """The value of a signature: bound to the version of its document."""
+    return wrap(b"s", changed.to_bytes(_STAMP, "little") + signature, "signature")
+
+
+def read_signature(key: bytes, value: Buffer) -> StampedSignature:
+    data = unwrap(b"s", value, "signature", name_in(key))
+    return StampedSignature(key, int.from_bytes(data[:_STAMP], "little"), bytes(data[_STAMP:]))
+
+
+def statistics_value(data: bytes) -> bytes:
+    """The value of statistics: their digest tells whether they are others, without reading 700 kB."""
+    return wrap(b"s", digest_of(data)[:_DIGEST] + data, "statistics")
+
+
+def read_statistics(value: Buffer) -> bytes:
+    return bytes(unwrap(b"s", value, "the statistics of search")[_DIGEST:])
+
+
+def write_change(transaction: LmdbTransaction, number: int, keys: Collection[bytes]) -> None:
+    """Write which documents a change was of."""
+    transaction.put(_change_key(number), wrap(b"j", msgspec.msgpack.encode(sorted(keys)), "changes"))
+
+
+def read_change(value: Buffer) -> list[bytes]:
+    data = unwrap(b"j", value, "the changes of the store")
+    try:
+        return msgspec.msgpack.decode(data, type=list[bytes])
+    except msgspec.DecodeError as fault:
+        raise RecordError(f"the changes of the store are damaged: {fault}") from fault
+
+
+def _change_key(number: int) -> bytes:
+    return b"j" + number.to_bytes(NUMBER_BYTES, "big")
 
 
 def header_of(transaction: LmdbTransaction, environment: Environment) -> Header:
@@ -134,14 +201,55 @@ class Reading:
         return True
 
     @property
-    def signatures(self) -> Signatures:
-        """What search keeps in the store."""
-        return Signatures(self._transaction)
+    def statistics(self) -> bytes | None:
+        """The statistics that signatures are made with, if there are any."""
+        value = self._transaction.get(STATISTICS_KEY)
+        return None if value is None else read_statistics(value)
+
+    @property
+    def statistics_digest(self) -> bytes | None:
+        """The first eight bytes of the SHA-256 of the statistics."""
+        value = self._transaction.get(STATISTICS_KEY)
+        return None if value is None else bytes(value[ENVELOPE_BYTES : ENVELOPE_BYTES + _DIGEST])
+
+    @property
+    def last_change(self) -> int:
+        """The number of the last change, 0 before the first; a cache that saw it needs only what changed since."""
+        with self._transaction.cursor() as cursor:
+            # `k` is no kind: the key before its place is the last change, if there is one.
+            has_key = cursor.prev() if cursor.set_range(b"k") else cursor.last()
+            key = bytes(cursor.key()) if has_key else b""
+        return int.from_bytes(key[1:], "big") if key[:1] == b"j" else 0
+
+    def changed_since(self, number: int) -> set[bytes] | None:
+        """Return the keys of the documents that changed after the change `number`; None if that is forgotten."""
+        last = self.last_change
+        if not number <= last <= number + KEPT_CHANGES:
+            return None
+        keys: set[bytes] = set()
+        for later in range(number + 1, last + 1):
+            value = self._transaction.get(_change_key(later))
+            if value is None:
+                return None
+            keys.update(read_change(value))
+        return keys
+
+    def signatures(self) -> Iterator[StampedSignature]:
+        """Yield the signature of each document that has one; damaged ones are left out."""
+        for key, value in values_of(self._transaction, b"s"):
+            if key:
+                with contextlib.suppress(RecordError):
+                    yield read_signature(key, value)
+
+    def find_signature(self, key: bytes) -> StampedSignature | None:
+        """Return the signature of the document with this key; None without one."""
+        value = self._transaction.get(b"s" + key)
+        return None if value is None else read_signature(key, value)
 
     def signature(self, entry: DocumentEntry) -> bytes | None:
         """Return the signature of this version of a document; None without one, or if it is damaged."""
         try:
-            stamped = self.signatures.get(key_of(entry.name))
+            stamped = self.find_signature(key_of(entry.name))
         except RecordError:
             return None
         return stamped.data if stamped is not None and stamped.changed == entry.changed else None
@@ -252,7 +360,7 @@ class Transaction(Reading):
         if record.text_data is not None:
             values[b"t" + key] = record.text_data
         if record.signature is not None:
-            values[b"s" + key] = signatures.stamped(entry.changed, record.signature)
+            values[b"s" + key] = signature_value(entry.changed, record.signature)
         self._change(key, _Step(values, key, entry, replacing, reader))
         return entry
 
@@ -264,11 +372,11 @@ class Transaction(Reading):
     def put_signature(self, entry: DocumentEntry, data: bytes) -> None:
         """Write the signature of a document, which stays as it is."""
         key = key_of(entry.name)
-        self._change(key, _Step({b"s" + key: signatures.stamped(entry.changed, data)}))
+        self._change(key, _Step({b"s" + key: signature_value(entry.changed, data)}))
 
     def put_statistics(self, data: bytes) -> None:
         """Write the statistics that signatures are made with."""
-        self._change(None, _Step({STATISTICS_KEY: signatures.statistics_value(data)}))
+        self._change(None, _Step({STATISTICS_KEY: statistics_value(data)}))
 
     def remove(self, name: str) -> None:
         """Remove a document, also a damaged one."""
@@ -329,13 +437,21 @@ class Transaction(Reading):
         self._environment.refuse_fork()
         while self._steps:
             try:
-                signatures.note_changes(self._transaction, self._changed)
+                self._note_changes()
                 self._transaction.put(HEADER_KEY, write_header(self.header))
                 self._transaction.commit()
                 self._environment.extend_file()
                 return
             except lmdb.MapFullError:
                 self._repeat_in_a_larger_map()
+
+    def _note_changes(self) -> None:
+        """Write which documents this transaction changes, and forget the oldest change."""
+        if self._changed:
+            number = self.last_change + 1
+            write_change(self._transaction, number, self._changed)
+            if number > KEPT_CHANGES:
+                self._transaction.delete(_change_key(number - KEPT_CHANGES))
 
     def _repeat_in_a_larger_map(self) -> None:
         # The lock for writing is kept meanwhile: what these changes have read of the store is still true.

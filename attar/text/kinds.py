@@ -1,6 +1,10 @@
-"""What English word lists tell: the kind of phrase that an answer is, and whether a question is in English."""
+"""What English word lists tell: the kind of phrase that an answer is, and whether a question is in English.
+
+Also words as they are compared, by which equal phrases are recognised.
+"""
 
 import re
+import unicodedata
 
 from attar.text import english
 from attar.text.english import word_set
@@ -176,7 +180,7 @@ def _kind_by_context(words: list[str], plain: list[str], before: str, after: str
 
 
 def coarse_kind(phrase: str) -> str:
-    """The kind of a phrase as calibrations were fitted with it (`attar.reader.confidence`): names are of one kind.
+    """The kind of a phrase as calibrations were fitted with it: names are of one kind.
 
     >>> [coarse_kind(text) for text in ("Ann Lee", "the 4th of May", "half past", "$3.50", "10:30", "12 apples")]
     ['name', 'date', 'number', 'money', 'time', 'number']
@@ -266,3 +270,63 @@ def is_yes_no(question: str) -> bool:
     plain = without_preface(question)
     begins = _YES_NO.match(plain) or (plain != question and _WHETHER.match(plain))
     return bool(begins) and not _WANTS_MORE.search(plain)
+
+
+# What a question wants,
+_WANTED = {
+    "date": re.compile(r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|decade|century)"),
+    "number": re.compile(
+        r"\bhow (?:many|much|old|long|far|tall|big|large)\b|\bwhat (?:percent|number|amount)|population"
+    ),
+    "name": re.compile(
+        r"\bwho(?:m|se)?\b|\bwhere\b|\b(?:what|which) (?:city|country|state|town|person|river|island)"
+    ),
+}
+# and the kinds of phrases that fit it, those of `coarse_kind`.
+_FITTING = {
+    "date": frozenset(("date", "time", "number")),
+    "number": frozenset(("number", "money", "date", "time")),
+    "name": frozenset(("name", "phrase")),
+}
+
+
+def wanted_kind(question: str) -> str:
+    """The kind of answer that a question asks for, if its words say so.
+
+    >>> [wanted_kind(text) for text in ("In which year did it end?", "How many came?", "Who came?", "Why?")]
+    ['date', 'number', 'name', '']
+    """
+    lower = question.lower()
+    return next((kind for kind, pattern in _WANTED.items() if pattern.search(lower)), "")
+
+
+def is_other_kind(wanted: str, text: str) -> bool:
+    """Whether a date, a number or a name is wanted, and the text is none.
+
+    >>> is_other_kind("number", "by boat"), is_other_kind("number", "twelve"), is_other_kind("", "twelve")
+    (True, False, False)
+    """
+    return bool(wanted) and coarse_kind(text) not in _FITTING[wanted]
+
+
+# A number with its separators, or letters and digits with apostrophes between them.
+WORD = re.compile(r"\d+(?:[.,'’]\d+)+|\w+(?:['’ʼ]\w+)*")
+_APOSTROPHES = str.maketrans("", "", "'’ʼ")
+_THOUSANDS = re.compile(r"(?<=\d)[,'’](?=\d{3}(?!\d))")
+
+
+def form_of(word: str) -> str:
+    """A word as it is compared: without case, apostrophes and separators of thousands."""
+    if word.isascii() and word.isalpha():
+        return word.lower()
+    plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", word))
+    return plain.casefold().translate(_APOSTROPHES)
+
+
+def normalised(text: str) -> str:
+    """A text as its words, by which equal answers and equal sentences are recognised.
+
+    >>> normalised("The  Tiber."), normalised("the tiber")
+    ('the tiber', 'the tiber')
+    """
+    return " ".join(map(form_of, WORD.findall(text)))

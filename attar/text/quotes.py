@@ -5,8 +5,6 @@ A quote is found in linear time. So are, for a changed one, the windows of the t
 only the best few of them are aligned with it word by word.
 """
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.results import Difference
+from attar.text.kinds import WORD, form_of
 
 # One changed word is forgiven in this many.
 WORDS_PER_CHANGE = 4
@@ -22,10 +21,6 @@ WORDS_PER_CHANGE = 4
 MOST_WORDS = 1_000
 # The most windows of one text that are aligned.
 _WINDOWS = 8
-# A number with its separators, or letters and digits with apostrophes between them.
-_WORD = re.compile(r"\d+(?:[.,'’]\d+)+|\w+(?:['’ʼ]\w+)*")
-_APOSTROPHES = str.maketrans("", "", "'’ʼ")
-_THOUSANDS = re.compile(r"(?<=\d)[,'’](?=\d{3}(?!\d))")
 
 
 class Word(NamedTuple):
@@ -51,24 +46,7 @@ def words_of(text: str) -> list[Word]:
     >>> [word.form for word in words_of("“It’s” 1,610 Pounds—or 2.50.")]
     ['its', '1610', 'pounds', 'or', '2.50']
     """
-    return [Word(form_of(found[0]), *found.span()) for found in _WORD.finditer(text)]
-
-
-def form_of(word: str) -> str:
-    """A word as it is compared: without case, apostrophes and separators of thousands."""
-    if word.isascii() and word.isalpha():
-        return word.lower()
-    plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", word))
-    return plain.casefold().translate(_APOSTROPHES)
-
-
-def normalised(text: str) -> str:
-    """A text as its words, by which equal answers and equal sentences are recognised.
-
-    >>> normalised("The  Tiber."), normalised("the tiber")
-    ('the tiber', 'the tiber')
-    """
-    return " ".join(map(form_of, _WORD.findall(text)))
+    return [Word(form_of(found[0]), *found.span()) for found in WORD.finditer(text)]
 
 
 def find_quote(quote: Sequence[Word], quoted: str, text: str, most: int = 5) -> list[Match]:

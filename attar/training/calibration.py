@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from attar.progress import Progress, ignore_progress
-from attar.reader.confidence import LOOK_FEATURES, Calibration
+from attar.reader.folders import LOOK_FEATURES, Calibration
 from attar.reader.reader import Reader
 from attar.training.data import Passage
 from attar.training.evaluation import exact, holds

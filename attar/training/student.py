@@ -129,7 +129,7 @@ def student_loss(network: PhraseNetwork, batch: Batch, quick: QuickQuestions | N
     alone = ((torch.logaddexp(total, nulls) - gold) * weights).sum() / count
 
     # The priors decide which phrases are kept: the softmax over all spans of a text, for what is asked about.
-    prior = network.priors(texts, valid)
+    prior = network.priors(texts.priors, valid)
     of_gold, _ = gold_scores(prior[owners], batch["spans"])
     prior_total = prior.flatten(1).logsumexp(1)[owners]
     likely = (torch.where(usable, prior_total - of_gold, 0.0) * weights).sum() / count
@@ -247,7 +247,7 @@ def _answers(
         with half_precision(device):
             asked = network.encode_questions(ids.to(device), mask.to(device), quick)
             texts = network.encode_texts(batch["ids"], batch["mask"])
-            priors = network.priors(texts, valid_spans(batch["sentences"], batch["inside"]))
+            priors = network.priors(texts.priors, valid_spans(batch["sentences"], batch["inside"]))
             valid = keep_best(priors, batch["inside"], density)
             rows = torch.tensor([row for row, _ in pairs], device=device)
             scores = network.score(texts.rows(rows), asked, batch["sentences"][rows], valid[rows])

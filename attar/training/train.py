@@ -28,8 +28,7 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions
 from attar.progress import Progress, ignore_progress
-from attar.reader.confidence import Calibration
-from attar.reader.folders import POSITIONS, ReaderFolder
+from attar.reader.folders import POSITIONS, Calibration, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts, recalibrate
 from attar.reader.reader import Reader
 from attar.reader.windows import PieceTokenizer

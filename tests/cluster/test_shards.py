@@ -63,10 +63,10 @@ def test_signatures_and_their_statistics_go_with_the_documents(source, tmp_path)
     paths = shard_paths(tmp_path / "shards")
     for path in paths:
         with Store.open(path, create=False) as store, store.snapshot() as now:
-            assert now.signatures.statistics == b"statistics"
+            assert now.statistics == b"statistics"
             assert list(store.check()) == []
     with Store.open(paths[shard_of("Emma", 3)], create=False) as store, store.snapshot() as now:
-        ((key, changed, data),) = now.signatures
+        ((key, changed, data),) = now.signatures()
         assert (key, changed, data) == (b"Emma", now.entry("Emma").changed, b"signature of Emma")
 
 

@@ -13,8 +13,8 @@ from attar.library.shard import RecentScores
 from attar.search.signatures import SignatureRecord, Signer
 from attar.store.parquet import export_store, import_store
 from attar.store.records import DocumentEntry
-from attar.store.signatures import STATISTICS_KEY
 from attar.store.store import Store
+from attar.store.transactions import STATISTICS_KEY
 
 from .conftest import damage
 

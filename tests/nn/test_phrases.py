@@ -46,7 +46,7 @@ def test_a_score_is_the_sum_of_its_parts(network):
     overlap = network.overlap(texts.words, question, SENTENCES)[0]
     for first, last in ((1, 2), (3, 5), (7, 7)):
         vector = texts.firsts[0, first] + texts.lasts[0, last]
-        prior = texts.first_priors[0, first] + texts.last_priors[0, last] + network.length_prior[last - first]
+        prior = texts.priors[0, first, 0] + texts.priors[0, last, 1] + network.length_prior[last - first]
         expected = vector @ question.queries[0] / 8**0.5 + prior + overlap[first]
         torch.testing.assert_close(scores[first, last - first], expected, rtol=1e-4, atol=1e-4)
     assert scores[0].isneginf().all()

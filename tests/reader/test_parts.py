@@ -11,8 +11,7 @@ import torch
 
 from attar.errors import FormatError
 from attar.nn.phrases import PhraseNetwork, QuickQuestions
-from attar.reader.confidence import FEATURES, Calibration
-from attar.reader.folders import SHIPPED, NetworkConfig, ReaderFolder
+from attar.reader.folders import FEATURES, SHIPPED, Calibration, NetworkConfig, ReaderFolder
 from attar.reader.parts import fingerprint_of, recalibrate, weight_shapes
 from attar.reader.reader import Reader
 from benchmarks.tiny_reader import tiny_parts, tiny_tokenizer

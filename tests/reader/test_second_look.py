@@ -9,7 +9,7 @@ from attar.errors import FormatError, OptionError
 from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.reader.answers import rank_looked
-from attar.reader.confidence import LOOK_FEATURES, Calibration
+from attar.reader.folders import LOOK_FEATURES, Calibration
 from attar.reader.reader import Reader
 from attar.reader.second_look import FoundSentence, FoundSpan, Look
 from attar.results import Answer

@@ -7,7 +7,7 @@ import pytest
 from attar.library.finding import find_candidates
 from attar.library.library import Library
 from attar.search.signatures import Signer
-from attar.store.signatures import forget_signatures
+from attar.store.maintenance import forget_signatures
 
 from .conftest import wait_until
 

@@ -9,7 +9,7 @@ import pytest
 from attar.errors import RecordError, StoreError
 from attar.store.records import pack_parts, unpack_parts, write_entry
 from attar.store.store import Store
-from tests.store.made import flip, make_memory, memory_in, overwrite, put
+from tests.store.made import flip, make_memory, memory_in, overwrite, put, value_of
 
 
 @pytest.fixture
@@ -21,6 +21,26 @@ def filled(store):
 
 def found(store: Store) -> list[tuple[str | None, str]]:
     return [(fault.name, fault.line) for fault in store.check()]
+
+
+def test_a_damaged_signature_is_none_and_found(store):
+    put(store, "a", make_memory(1), signature=b"one")
+    flip(store, b"sa")
+    with store.snapshot() as now:
+        assert list(now.signatures()) == []
+    assert store.get("a").signature is None
+    assert [name for name, _ in found(store)] == ["a"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_signature_of_another_version_is_found(store, gone):
+    put(store, "a", make_memory(1), signature=b"one")
+    if gone:
+        overwrite(store, b"sb", value_of(store, b"sa"))
+    else:
+        overwrite(store, b"fa", write_entry(msgspec.structs.replace(store.entry("a"), changed=1)))
+        assert store.get("a").signature is None
+    assert any(("gone" if gone else "earlier version") in line for _, line in found(store))
 
 
 @pytest.mark.parametrize(("kind", "what"), [(b"f", "entry"), (b"m", "memory"), (b"t", "text")])

@@ -126,8 +126,8 @@ def test_signatures_and_statistics_that_are_intact_are_kept(filled):
     overwrite(filled, b"mdoc 01", b"?")
     repair_store(filled)
     with Store.open(filled) as store, store.snapshot() as now:
-        assert now.signatures.statistics == b"statistics"
-        assert [signature.data for signature in now.signatures] == [b"of doc 02"]
+        assert now.statistics == b"statistics"
+        assert [signature.data for signature in now.signatures()] == [b"of doc 02"]
 
 
 @pytest.mark.parametrize("value", [None, b"?"], ids=["missing", "damaged"])

@@ -106,6 +106,28 @@ SIZES = st.sampled_from([2, 30, 60])
 DOCUMENTS = st.tuples(NAMES, st.integers(0, 99), SIZES, TEXTS)
 
 
+def test_the_list_of_changes_names_what_was_written_and_removed(store):
+    put(store, "a", make_memory(1))
+    with store.snapshot() as now:
+        before = now.last_change
+    put(store, "b", make_memory(1))
+    store.remove("a")
+    with store.snapshot() as now:
+        assert now.changed_since(before) == {b"a", b"b"}
+        assert now.changed_since(before + 2) == set()
+        assert now.changed_since(before + 3) is None
+
+
+def test_changes_too_long_ago_are_forgotten(store, monkeypatch):
+    monkeypatch.setattr("attar.store.transactions.KEPT_CHANGES", 3)
+    for number in range(1, 7):
+        put(store, "a", make_memory(number))
+    with store.snapshot() as now:
+        assert now.changed_since(1) is None
+        assert now.changed_since(4) == {b"a"}
+    assert list(store.check()) == []
+
+
 class StoreAsDictionary(RuleBasedStateMachine):
     """The store compared with a dictionary: name to (number, size, text)."""
 

@@ -19,6 +19,8 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "joined emoji": lambda n: "👩\u200d👧" * (n // 3),
 }
 MARKUP: dict[str, Callable[[int], tuple[str, str]]] = {
+    "log in columns": lambda n: ("a.txt", "12:00:03  INFO  worker 7  met Ann\n" * (n // 34)),
+    "words in columns": lambda n: ("a.txt", "dog  noun  Hund\n" * (n // 16)),
     "comments in Markdown": lambda n: ("a.md", "<div>" + "<!--" * (n // 4)),
     "brackets in Markdown": lambda n: ("a.md", "[" * (n // 8)),
     "links in Markdown": lambda n: ("a.md", "[a](b" * (n // 16)),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from attar.reader.confidence import FEATURES
+from attar.reader.folders import FEATURES
 from attar.reader.reader import Features
 from attar.training.calibration import FEWEST, calibrate, fit_calibration
 from attar.training.data import Passage, PassageQuestion
