@@ -79,7 +79,7 @@ class AddReport:
             _print_change(change)
 
     def refuse(self, fault: AttarError) -> None:
-        self.bad.append(note_line(fault))
+        self.bad.append(str(fault))
 
     @contextmanager
     def running(self, skipped: "Iterable[SkippedFile]") -> Iterator[Progress]:
@@ -96,7 +96,8 @@ class AddReport:
     def print_end(self) -> None:
         """Print what was done, and what was not; exit with code 2 if a file is bad."""
         if self.as_json:
-            lists = {"removed": self.removed, "bad": self.bad, "skipped": self.skipped}
+            bad = [note_line(line) for line in self.bad]
+            lists = {"removed": self.removed, "bad": bad, "skipped": self.skipped}
             print_json({"documents": self.changes, **lists})
         elif self.changes or self.removed or not self.bad:
             only = self.changes[0] if len(self.changes) == 1 and not self.removed and not self.bad else None
@@ -104,10 +105,7 @@ class AddReport:
                 _print_counts(self.changes, self.removed, self.bad)
             elif only.change == "unchanged":
                 print(change_line(only))
-        for line in self.skipped:
-            print_note(f"skipped {line}")
-        for line in self.bad:
-            print(line, file=sys.stderr)
+        _print_not_read(self.skipped, self.bad)
         if self.bad:
             raise typer.Exit(2)
 
@@ -125,6 +123,20 @@ def _print_counts(changes: "Sequence[Change]", removed: Sequence[str], refused: 
     counts: Counter[str] = Counter(change.change for change in changes)
     counts += Counter({"removed": len(removed), "not added": len(refused)})
     print(", ".join(f"{count:,} {what}" for what, count in counts.items()) or "no documents", flush=True)
+
+
+def _print_not_read(skipped: Sequence[str], refused: Sequence[str]) -> None:
+    """Print which files were not read, and why: those that need the same program or package in one line."""
+    lines = [*(f"skipped {line}" for line in skipped), *refused]
+    remedies = [line.rpartition("; ")[2] for line in lines]
+    told: set[str] = set()
+    for line, remedy in zip(lines, remedies, strict=True):
+        if "install " not in remedy:
+            print_note(line)
+        elif remedy not in told:
+            told.add(remedy)
+            others = remedies.count(remedy) - 1
+            print_note(line + f" (and {others:,} more file{'s' * (others > 1)})" * bool(others))
 
 
 def _add_options(given: dict[str, Any]) -> tuple[AddOptions, FileLimits]:
@@ -374,7 +386,4 @@ def _print_round(done: "FolderChanges", *, as_json: bool, is_first: bool) -> Non
     else:
         for name in done.removed:
             print(f"removed {shown(name)}", flush=True)
-    for line in done.skipped:
-        print_note(f"skipped {line}")
-    for line in done.refused:
-        print_note(line)
+    _print_not_read(done.skipped, done.refused)

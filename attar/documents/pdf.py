@@ -45,13 +45,13 @@ def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
         logging.getLogger("pypdf").setLevel(logging.CRITICAL)
         file = pypdf.PdfReader(io.BytesIO(data))
         if file.is_encrypted and not (file.decrypt("") or (blob.password and file.decrypt(blob.password))):
-            remedy = "its password is another" if blob.password else "give its password (--password)"
+            remedy = "its password is another" if blob.password else "give its password"
             raise FormatError(f"{blob.where} is encrypted", remedy)
         pages = [*map(_page_text, file.pages)]
         has_text = any(map(str.strip, pages))
         if not has_text and blob.ocr == "never":
             count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
-            raise FormatError(f"{blob.where} has no text: {count} of pictures", "recognise it (--ocr auto)")
+            raise FormatError(f"{blob.where} has no text: {count} of pictures", "recognise it with ocr auto")
         pictures: tuple[bytes, ...] = ()
         if not has_text or blob.ocr == "always":
             pictures = tuple(map(_picture, file.pages))
@@ -73,7 +73,7 @@ def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
 def read_picture(blob: Blob) -> Iterator[SourceDocument]:
     """A scan or photo, whose text is to be recognised."""
     if blob.ocr == "never":
-        raise FormatError(f"{blob.where} is a picture", "recognise its text (--ocr auto)")
+        raise FormatError(f"{blob.where} is a picture", "recognise its text with ocr auto")
     yield SourceDocument("", pictures=(blob.data(),))
 
 

@@ -25,6 +25,7 @@ from attar.progress import check_stopped
 CONVERTED = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx"}
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _OFFICE, _OCR = "soffice", "tesseract"
+INSTALL_OCR = "install tesseract to read text in pictures"
 # Seconds between two looks at whether the work was stopped.
 _PAUSE = 0.2
 # Limits are set in the new process, before it becomes the program: that is safe next to other threads.
@@ -52,7 +53,7 @@ def recognise(where: str, pictures: Sequence[bytes], title: str, limits: FileLim
     """The text in pictures of pages, in order."""
     if not has_ocr():
         count = f"{len(pictures)} page{'s' * (len(pictures) != 1)}"
-        raise MissingError(f"{where} has no text: {count} of pictures", "install tesseract to read them")
+        raise MissingError(f"{where} has no text: {count} of pictures", INSTALL_OCR)
     pages = []
     deadline = time.monotonic() + limits.seconds
     for picture in pictures:

@@ -17,7 +17,7 @@ from attar.documents.office import read_csv, read_docx, read_pptx, read_rtf, rea
 from attar.documents.opendocument import read_opendocument
 from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
-from attar.documents.programs import CONVERTED, PICTURES, has_ocr, has_office
+from attar.documents.programs import CONVERTED, INSTALL_OCR, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
 from attar.files import replace_surrogates
 
@@ -198,7 +198,7 @@ def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
     elif not file.is_file():
         reason = "not a file"
     elif file.suffix.lower() in PICTURES and not (pictures and has_ocr()):
-        reason = "a picture" + "; install tesseract to read its text" * (not has_ocr())
+        reason = "a picture" + f"; {INSTALL_OCR}" * (not has_ocr())
     elif save_as := _other_kind(file.name):
         if not (file.suffix.lower() in CONVERTED and has_office()):
             reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
@@ -263,6 +263,8 @@ def document_name(path: str) -> str:
 def _read_blob(blob: Blob, file_name: str) -> Iterator[SourceDocument]:
     """Yield the documents of a file; one of an unknown kind is plain text."""
     suffix, inner = _suffixes(file_name)
+    if _LEFT_BEHIND.fullmatch(file_name):
+        raise FormatError(f"{blob.where} is no document: a program left it in its folder", "leave it out")
     if save_as := _other_kind(file_name):
         raise FormatError(f"{blob.where}: {suffix} files are not read", _remedy(suffix, save_as))
     if suffix in _COMPRESSED or suffix in _ARCHIVES:
@@ -281,7 +283,8 @@ def _read_member(blob: Blob) -> Iterator[SourceDocument]:
     """The documents of a member of an archive, named by its path; members of other kinds are left out."""
     name = blob.name.rpartition("/")[2]
     is_picture = PurePosixPath(name).suffix.lower() in PICTURES
-    if is_known(name) and not (is_picture and (blob.ocr == "never" or not has_ocr())):
+    is_read = is_known(name) and not _LEFT_BEHIND.fullmatch(name)
+    if is_read and not (is_picture and (blob.ocr == "never" or not has_ocr())):
         blob = replace(blob, name=document_name(blob.name))
         for found in _read_blob(blob, name):
             yield found._replace(name=found.name or blob.name)

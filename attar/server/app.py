@@ -74,7 +74,7 @@ _LIST_QUERY = (
 _FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
 _SOURCE = {"type": "string", "maxLength": wire.MAX_NAME}
 _FILE_QUERY = (
-    Parameter("name", "the file's name; those of a form have their own", _FILE_NAME),
+    Parameter("name", "the file's name; that of a form's only file if not its own", _FILE_NAME),
     Parameter("replace", "1: another text of that name is replaced", _FLAG),
     Parameter("tag", "a tag of its documents; may be repeated", {"type": "string"}),
     Parameter("source", "where the file comes from: what comes from there again may replace it", _SOURCE),

@@ -87,7 +87,11 @@ async def _read_body(
     media_type = sent.decode("latin-1").partition(";")[0].strip().lower()
     if body is Upload and media_type == wire.FORM:
         _refuse_other_sites(service, request)
-        return await _read_form(request)
+        given = [_file_name(request)] if "name" in request.query_params else []
+        files = await _read_form(request)
+        if given and len(files) > 1:
+            raise OptionError.expected("name", "one file", f"{len(files):,}", "send them one by one")
+        return [Upload(name, file.data) for name, file in zip(given, files, strict=True)] if given else files
     expected = wire.MEDIA if body is Upload else wire.JSON
     if media_type != expected:
         came = printable(media_type, 60) or "none"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from attar.store.store import Store
+from benchmarks.office_files import picture_of
 from benchmarks.stories import tell_stories
 
 
@@ -77,6 +78,17 @@ def test_hidden_and_other_files_are_listed_and_are_no_mistake(place, attar, list
         "attar: skipped stories/.notes.txt: hidden",
         "attar: skipped stories/cover.mp3: .mp3 is not a kind of document; name the file itself to read it as text",
     ]
+
+
+def test_files_that_need_the_same_program_are_one_line(place, attar, monkeypatch):
+    monkeypatch.setattr("attar.documents.programs.has_ocr", lambda: False)
+    monkeypatch.setattr("attar.documents.sources.has_ocr", lambda: False)
+    for name, kind in {"a.png": "PNG", "b.png": "PNG", "c.pdf": "PDF", "d.pdf": "PDF"}.items():
+        Path("stories", name).write_bytes(picture_of(["Ann left."], kind))
+    code, lines, errors = attar("add", "S", "stories")
+    assert (code, lines[-1]) == (2, "3 added, 2 not added")
+    install = "install tesseract to read text in pictures"
+    assert errors == [f"attar: skipped stories/a.png: a picture; {install} (and 3 more files)"]
 
 
 def test_add_again_reads_what_changed_and_with_sync_removes_what_is_gone(filled, texts, listed):

@@ -20,6 +20,7 @@ FILES = {
     "picture.png": b"\x89PNG\0",
     ".hidden.txt": b"No.",
     "__MACOSX/a.txt": b"No.",
+    "sub/~$c.docx": b"No.",
 }
 NAMES = ["a", "sub/b.pdf", "sub/c.docx", "d.html", "e.txt.gz"]
 TEXTS = ["Ann left.", "Bob came.", "Cat slept.", "Dan stayed.", "Eve met Bob."]

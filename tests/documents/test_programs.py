@@ -53,7 +53,7 @@ def test_without_tesseract_one_line_says_what_to_install(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.png", "a.pdf"])
 def test_nothing_is_recognised_with_never(name):
-    with pytest.raises(FormatError, match=r"--ocr auto"):
+    with pytest.raises(FormatError, match=r"ocr auto"):
         read(name, picture_of(LINES, "PDF" if name == "a.pdf" else "PNG"), ocr="never")
 
 

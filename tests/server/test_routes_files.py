@@ -58,6 +58,8 @@ BINARY = ("txt", "md", "html", "csv", "json", "jsonl", "ics", "vcf", "eml", "mbo
         *((f"a.{kind}", b"\x00\x01\xff\xfeGIF89a" * 40) for kind in BINARY),
         *((name, b"") for name in CUT),
         ("old.pages", b"x"),
+        ("scans/Thumbs.db", b"left behind"),
+        ("~$a.docx", b"left behind"),
         ("blank.txt", b"  \n"),
         ("swelling.zip", zip_of({"a.txt": b" " * 2**27})),
     ],
@@ -88,6 +90,11 @@ class TestForms:
         assert [change["name"] for change in reply.json()["changes"]] == ["a", "b.md"]
         reply = served.post("/v1/files", params={"replace": 1}, files={"file": ("a.txt", b"Eve left.")})
         assert reply.json()["changes"][0]["change"] == "replaced"
+
+    def test_the_only_file_of_a_form_may_get_another_name(self, served, refused):
+        reply = served.post("/v1/files", params={"name": "2026/trip.txt"}, files=FILES[:1])
+        assert [change["name"] for change in reply.json()["changes"]] == ["2026/trip"]
+        assert "name" in refused(served.post("/v1/files", params={"name": "a.txt"}, files=FILES), 422)
 
     @pytest.mark.parametrize(
         ("words", "status"),

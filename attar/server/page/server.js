@@ -212,11 +212,18 @@ function problemOf(status, reply, wait, asksForToken = true) {
   return new Problem(PLAIN[status] ?? ((detail && plainly(detail)) || `The server answered with status ${status}.`), status);
 }
 
-// What the server says of files without a text.
+// What the server says of pictures that it cannot read, of kinds of files that it cannot read, and of files without a
+// text. A browser's user cannot install anything there.
+const PICTURE = /install tesseract/;
+const NO_READER = /needs the package|pip install/;
 const NO_TEXT = /is not a text but binary data|is (blank|empty); leave it out|has no text/;
 
 /** A mistake as a person would say it: "what: expected this, got that; do so", or a sentence and what to do. */
 function plainly(detail) {
+  if (PICTURE.test(detail)) {
+    return "This is a scan or photo, and this server cannot read text in pictures. Whoever runs it can install Tesseract.";
+  }
+  if (NO_READER.test(detail)) return "This server cannot read files of this kind. Whoever runs it can install what reads them.";
   if (NO_TEXT.test(detail)) return "There is no text in it.";
   const [, expected, came, remedy] = /^.*?: expected (.*?), got (.*?)(?:; (.*))?$/s.exec(detail) ?? [];
   if (expected === undefined) return detail.split("; ").map(sentence).join(" ");
