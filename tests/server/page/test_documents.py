@@ -120,8 +120,14 @@ def test_a_file_that_cannot_be_read_says_why_and_the_others_are_added(empty, ser
 @pytest.mark.parametrize(
     ("detail", "said"),
     [
-        ("a.png has no text: 1 page of pictures; install tesseract to …", "whoever runs it can install Tesseract"),
-        ("a.pdf: reading a PDF file needs the package pypdf; pip install '.[documents]'", "files of this kind"),
+        (
+            "a.png has no text: 1 page of pictures; install tesseract to …",
+            "whoever runs it can install Tesseract",
+        ),
+        (
+            "a.pdf: reading a PDF file needs the package pypdf; pip install '.[documents]'",
+            "files of this kind",
+        ),
     ],
 )
 def test_what_the_server_cannot_read_is_said_to_somebody_with_a_browser(empty, detail, said):
