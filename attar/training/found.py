@@ -21,10 +21,10 @@ from attar.training.data import Passage, PassageQuestion
 from attar.training.teacher import LengthBatches
 from attar.training.variants import as_typed
 
-# How many sentences a question is read with, once each.
-_LOOKS = (1, 3)
+# How many sentences a question is read with, and how often also with the best one alone.
+_LOOK, _ALONE = 3, 0.5
 # How often a question is also read with another document, which is chosen among this many.
-_ELSEWHERE, _OTHERS = 0.6, 6
+_ELSEWHERE, _OTHERS = 0.7, 8
 # How often the document has its name, if it has one.
 _NAMED = 0.7
 # Passages that are read at a time.
@@ -62,14 +62,15 @@ def found_rows(
         for question in known_questions(passage):
             typed = random.random() < TYPED
             asked = as_typed(question.text, random) if typed else question.text
-            rows += _rows_of(reader, memories[at], passage, asked, question.answers, random)
+            looks = (1, _LOOK) if random.random() < _ALONE else (_LOOK,)
+            rows += _rows_of(reader, memories[at], passage, asked, question.answers, looks, random)
             if siblings and question.answers and random.random() < _ELSEWHERE:
                 chosen = random.choice(siblings, min(_OTHERS, len(siblings)), replace=False).tolist()
                 fits = reader.scored([memories[other] for other in chosen], asked).matches()
                 other = chosen[int(np.argmax(fits))]
                 answers = {passage.text[start:end].lower() for start, end in question.answers}
                 if not any(answer in passages[other].text.lower() for answer in answers):
-                    rows += _rows_of(reader, memories[other], passages[other], asked, (), random, (3,))
+                    rows += _rows_of(reader, memories[other], passages[other], asked, (), (_LOOK,), random)
     return rows
 
 
@@ -85,8 +86,8 @@ def _rows_of(
     passage: Passage,
     question: str,
     answers: Sequence[tuple[int, int]],
+    looks: Sequence[int],
     random: np.random.Generator,
-    looks: Sequence[int] = _LOOKS,
 ) -> list[FoundRow]:
     """A question with the best sentences of a passage, as many as each of `looks` says; some know its name."""
     network = reader.second_look
