@@ -95,7 +95,6 @@ class Searching:
                 self._left_out = self._left_out if self.deferred else missing
                 yield self._shard(now, index, cache)
                 return
-        # Not within the snapshot: what is written may need a larger map.
         self.make(progress)
         with self._store.snapshot() as now:
             index, _ = self._refreshed(now)

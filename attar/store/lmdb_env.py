@@ -1,4 +1,4 @@
-"""The LMDB environment of a store: opening its file, growing it, replacing it; its errors."""
+"""The LMDB environment of a store: opening its file, replacing it; its errors."""
 
 import contextlib
 import errno
@@ -26,7 +26,7 @@ LmdbTransaction = Any  # it returns views into the map
 
 # In a folder of shards (`attar.cluster`), which is no store.
 SHARDS = "shards.json"
-# Address space, not memory or disk: large enough that the map rarely has to grow.
+# Address space, not memory or disk: no store is larger.
 MAP_SIZE = 2**40
 _SMALLEST_MAP = 2**20
 # Seconds to wait for a writer, on opening, if its last change is not visible yet.
@@ -78,6 +78,9 @@ def store_error(path: Path, fault: lmdb.Error | OSError) -> AttarError:
         return RecordError(f"{what} was written by another version of LMDB", "open it where it was made")
     if isinstance(fault, (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError)):
         return damaged(path, f"the store file is damaged ({str(fault).split(': ', 1)[-1]})")
+    if isinstance(fault, lmdb.MapFullError | lmdb.MapResizedError):
+        remedy = "raise its limit (ulimit -v), or split the library: attar shard"
+        return StoreError(f"{what} is larger than the addresses of this process", remedy)
     if isinstance(fault, lmdb.TxnFullError):
         return StoreError(f"{what}: the transaction does not fit into memory", "use smaller batches")
     if isinstance(fault, lmdb.ReadersFullError):
@@ -119,7 +122,7 @@ def _create_file(folder: Path) -> None:
 
 
 class MapLock:
-    """Admits any number of transactions, or one thread alone: LMDB must not move its map during a transaction.
+    """Admits any number of transactions, or one thread alone: LMDB must not close its map during a transaction.
 
     A thread with an open transaction may begin another while a second thread waits for exclusive access;
     otherwise the two would wait for each other.
@@ -326,21 +329,14 @@ class Environment:
         """Repair what kept a transaction from beginning; returns whether another attempt makes sense."""
         if isinstance(fault, lmdb.ReadersFullError):
             return self.map.reader_check() > 0
-        if isinstance(fault, lmdb.MapResizedError):
-            with self.map_lock.exclusive():
-                self.map.set_mapsize(0)
-        elif isinstance(fault, lmdb.PanicError):
+        if isinstance(fault, lmdb.PanicError):
             # The disk failed during a commit. Opened again, LMDB continues from its last sound state.
             with self.map_lock.exclusive(), store_errors(self.folder):
                 self.map.close()
                 self._lmdb = None
                 self._lmdb = _open_map(self.folder, self.read_only, self._map_size)
         # BadRslotError: a fork that has ended gave up the cached reader slot; LMDB takes another.
-        return isinstance(fault, lmdb.MapResizedError | lmdb.PanicError | lmdb.BadRslotError)
-
-    def grow(self) -> None:
-        with self.map_lock.exclusive():
-            self.map.set_mapsize(2 * self.map.info()["map_size"])
+        return isinstance(fault, lmdb.PanicError | lmdb.BadRslotError)
 
     def writing(self, timeout: float | None = None) -> contextlib.AbstractContextManager[None]:
         return self.writer_lock.held(self._data_file, timeout)

@@ -249,20 +249,10 @@ def switch_reader(
     """
     with environment.writing(), store_errors(environment.folder):
         catch_up()
-        with staged.snapshot() as memories:
-            while True:
-                transaction, thread = environment.begin(write=True)
-                try:
-                    header = _replace_all(transaction, environment, reader, memories)
-                    transaction.commit()
-                    environment.extend_file()
-                    return header
-                except lmdb.MapFullError:
-                    pass
-                finally:
-                    transaction.abort()
-                    environment.map_lock.release(thread)
-                environment.grow()
+        with staged.snapshot() as memories, environment.transaction(write=True) as transaction:
+            header = _replace_all(transaction, environment, reader, memories)
+        environment.extend_file()
+        return header
 
 
 def _replace_all(

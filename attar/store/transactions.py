@@ -20,8 +20,7 @@ content is that of `attar.search`:
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
@@ -298,23 +297,8 @@ class Snapshot(Reading):
         return header_of(self._transaction, self._environment)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """One change, kept to be repeated: the values to write, and what becomes of a document's others."""
-
-    values: dict[bytes, bytes]
-    # The key of the document that is written or removed, without the letter of its kind.
-    key: bytes | None = None
-    written: DocumentEntry | None = None
-    replaced: DocumentEntry | None = None
-    reader: str | None = None
-
-
 class Transaction(Reading):
-    """What `Store.transaction` returns: changes that are all on the disk when it ends, or none of them.
-
-    They are kept until the end, to be repeated if LMDB's map must grow.
-    """
+    """What `Store.transaction` returns: changes that are all on the disk when it ends, or none of them."""
 
     def __init__(self, environment: Environment, store: object, reader: str | None) -> None:
         super().__init__()
@@ -322,14 +306,16 @@ class Transaction(Reading):
         self._environment, self._store = environment, store
         self._reader = reader
         self._writing = contextlib.ExitStack()
-        self._steps: list[_Step] = []
+        self._is_changed = False
+        # The keys of the documents that are written or removed.
         self._changed: set[bytes] = set()
         self.header: Header  # with the changes so far
 
     def __enter__(self) -> "Transaction":
         self._writing.enter_context(self._environment.writing())
         try:
-            self._begin()
+            self._begun, self._thread = self._environment.begin(write=True)
+            self.header = header_of(self._transaction, self._environment)
         except BaseException:
             self._abort()
             self._writing.close()
@@ -361,49 +347,42 @@ class Transaction(Reading):
             values[b"t" + key] = record.text_data
         if record.signature is not None:
             values[b"s" + key] = signature_value(entry.changed, record.signature)
-        self._change(key, _Step(values, key, entry, replacing, reader))
+        self._erase(key, replacing)
+        self._write(key, values)
+        self.header = msgspec.structs.replace(self.header.plus(entry), reader=reader)
         return entry
 
     def put_tags(self, entry: DocumentEntry, tags: tuple[str, ...]) -> None:
         """Write other tags of a document, which stays as it is."""
         key = key_of(entry.name)
-        self._change(key, _Step({b"f" + key: write_entry(msgspec.structs.replace(entry, tags=tags))}))
+        self._write(key, {b"f" + key: write_entry(msgspec.structs.replace(entry, tags=tags))})
 
     def put_signature(self, entry: DocumentEntry, data: bytes) -> None:
         """Write the signature of a document, which stays as it is."""
         key = key_of(entry.name)
-        self._change(key, _Step({b"s" + key: signature_value(entry.changed, data)}))
+        self._write(key, {b"s" + key: signature_value(entry.changed, data)})
 
     def put_statistics(self, data: bytes) -> None:
         """Write the statistics that signatures are made with."""
-        self._change(None, _Step({STATISTICS_KEY: statistics_value(data)}))
+        self._write(None, {STATISTICS_KEY: statistics_value(data)})
 
     def remove(self, name: str) -> None:
         """Remove a document, also a damaged one."""
         if name not in self:
             raise UnknownDocumentError.named(name)
         key = key_of(name)
-        self._change(key, _Step({}, key, replaced=self.find(name)))
+        self._erase(key, self.find(name))
+        self._write(key, {})
 
-    def _change(self, document: bytes | None, step: _Step) -> None:
-        """Make a change of a document with this key, and remember it in case the map must grow."""
-        self._steps.append(step)
+    def _write(self, document: bytes | None, values: Mapping[bytes, bytes]) -> None:
+        """Write values, of the document with this key or of none."""
+        self._is_changed = True
         if document is not None:
             self._changed.add(document)
-        try:
-            self._make(step)
-        except lmdb.MapFullError:
-            self._repeat_in_a_larger_map()
-
-    def _make(self, step: _Step) -> None:
-        if step.key is not None:
-            self._erase(step.key, step.replaced)
-        for key, value in step.values.items():
+        for key, value in values.items():
             # LMDB leaks pages where a shorter value overwrites one that was written in the same transaction.
             self._transaction.delete(key)
             self._transaction.put(key, value)
-        if step.written is not None:
-            self.header = msgspec.structs.replace(self.header.plus(step.written), reader=step.reader)
 
     def _erase(self, key: bytes, replaced: DocumentEntry | None) -> None:
         """Remove all that is stored for a document, and subtract it from the totals."""
@@ -422,10 +401,6 @@ class Transaction(Reading):
                 header = header.plus(entry)
         return header
 
-    def _begin(self) -> None:
-        self._begun, self._thread = self._environment.begin(write=True)
-        self.header = header_of(self._transaction, self._environment)
-
     def _abort(self) -> None:
         """End LMDB's transaction; what it has committed stays."""
         if self._begun is not None and not self._environment.forked:
@@ -435,15 +410,11 @@ class Transaction(Reading):
 
     def _commit(self) -> None:
         self._environment.refuse_fork()
-        while self._steps:
-            try:
-                self._note_changes()
-                self._transaction.put(HEADER_KEY, write_header(self.header))
-                self._transaction.commit()
-                self._environment.extend_file()
-                return
-            except lmdb.MapFullError:
-                self._repeat_in_a_larger_map()
+        if self._is_changed:
+            self._note_changes()
+            self._transaction.put(HEADER_KEY, write_header(self.header))
+            self._transaction.commit()
+            self._environment.extend_file()
 
     def _note_changes(self) -> None:
         """Write which documents this transaction changes, and forget the oldest change."""
@@ -452,14 +423,3 @@ class Transaction(Reading):
             write_change(self._transaction, number, self._changed)
             if number > KEPT_CHANGES:
                 self._transaction.delete(_change_key(number - KEPT_CHANGES))
-
-    def _repeat_in_a_larger_map(self) -> None:
-        # The lock for writing is kept meanwhile: what these changes have read of the store is still true.
-        self._abort()
-        self._environment.grow()
-        self._begin()
-        try:
-            for step in self._steps:
-                self._make(step)
-        except lmdb.MapFullError:
-            self._repeat_in_a_larger_map()

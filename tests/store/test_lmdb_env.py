@@ -18,7 +18,7 @@ from attar.errors import AttarError
 from attar.store.store import Store
 from tests.store.made import make_memory, memory_in, put
 
-store = Store.open(sys.argv[1], map_size=int(sys.argv[2]))
+store = Store.open(sys.argv[1])
 changes = None
 for line in sys.stdin:
     try:
@@ -31,8 +31,8 @@ for line in sys.stdin:
 class Other:
     """Another process that has the store open, and runs the lines that it gets."""
 
-    def __init__(self, folder, map_size=2**30):
-        command = [sys.executable, "-c", OTHER, str(folder), str(map_size)]
+    def __init__(self, folder):
+        command = [sys.executable, "-c", OTHER, str(folder)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, line):
@@ -49,7 +49,7 @@ class Other:
 
 @pytest.fixture
 def other(store, folder):
-    other = Other(folder, 2**18)
+    other = Other(folder)
     assert other.do("len(store)") == "0"
     yield other
     other.process.stdin.close()
@@ -63,19 +63,6 @@ def test_what_one_process_writes_another_reads_at_once(store, other):
         assert other.do("memory_in(store, 'emma').tokens") == str(number)
         other.do(f"put(store, 'lydia', make_memory({number}))")
         assert memory_in(store, "lydia").tokens == number
-
-
-def test_a_process_follows_when_another_grows_the_map(store, other):
-    assert int(other.do("store.stats().map_bytes")) == 2**18
-    for number in range(60):
-        put(store, str(number), make_memory(number, 60))
-    assert other.do("len(store)") == "60"
-    assert other.do("sum(memory_in(store, entry.name).tokens for entry in store.documents())") == str(
-        sum(range(60))
-    )
-    assert int(other.do("store.stats().map_bytes")) > 2**18
-    other.do("put(store, 'last', make_memory(1))")
-    assert "last" in store
 
 
 def test_a_second_writing_process_waits_or_times_out(store, other):

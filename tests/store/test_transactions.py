@@ -1,7 +1,6 @@
-"""Transactions are atomic, one writer at a time, in a map that grows; and a store behaves like a dictionary."""
+"""Transactions are atomic, one writer at a time; and a store behaves like a dictionary."""
 
 import tempfile
-import threading
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from attar.errors import OptionError, ReaderMismatchError, UnknownDocumentError
+from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.store.records import Record
 from attar.store.store import Store
 from tests.store.made import READER, flip, make_memory, put
@@ -62,39 +61,20 @@ def test_totals_are_right_after_a_document_is_replaced(store, is_known, is_damag
     assert list(store.check()) == []
 
 
-def test_the_map_grows_within_one_transaction(folder):
+def fill(store, count):
+    with store.transaction() as changes:
+        for number in range(count):
+            put(changes, str(number), make_memory(number, 60))
+
+
+def test_a_store_that_no_addresses_are_left_for_stays_as_it_was(folder):
     with Store.open(folder, map_size=SMALL_MAP) as store:
         put(store, "old", make_memory(0, 60))
-        with store.transaction() as changes:
-            changes.remove("old")
-            for number in range(60):
-                put(changes, str(number), make_memory(number, 60))
-        assert store.stats().map_bytes > SMALL_MAP
-        assert len(store) == 60
+        with pytest.raises(StoreError, match="larger than the addresses of this process"):
+            fill(store, 60)
+        assert [entry.name for entry in store.documents()] == ["old"]
+        put(store, "new", make_memory(1))
         assert list(store.check()) == []
-
-
-@pytest.mark.slow
-def test_the_map_grows_between_snapshots_of_other_threads(folder):
-    done, faults = threading.Event(), []
-
-    def read(store):
-        while not done.is_set():
-            with store.snapshot() as snapshot:
-                some = list(snapshot.documents())[:3]
-                faults.extend(entry for entry in some if snapshot.memory(entry).tokens != entry.tokens)
-
-    with Store.open(folder, map_size=SMALL_MAP) as store:
-        threads = [threading.Thread(target=read, args=(store,)) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for number in range(60):
-            put(store, str(number), make_memory(number, 60))
-        done.set()
-        for thread in threads:
-            thread.join()
-        assert store.stats().map_bytes > SMALL_MAP
-    assert faults == []
 
 
 NAMES = st.one_of(
@@ -139,7 +119,7 @@ class StoreAsDictionary(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.store = Store.open(self.folder, map_size=2**18)
+        self.store = Store.open(self.folder)
 
     @rule(document=DOCUMENTS)
     def put(self, document):
