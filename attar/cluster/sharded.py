@@ -358,8 +358,8 @@ def _key(document: Document) -> bytes:
 def _added(one: Stats, other: Stats) -> Stats:
     """The totals of two shards; what is no total is that of the first."""
     totals = (
-        "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes", "map_bytes",
-        "changes", "readers",
+        "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes", "changes",
+        "readers",
     )  # fmt: skip
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
 

@@ -6,12 +6,12 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 from attar.documents.extracted import Blob, Budget, SourceDocument, check_size, report
 from attar.errors import AttarError, FormatError
@@ -51,54 +51,64 @@ def decompressed(blob: Blob, suffix: str) -> Blob:
     return replace(blob, file=lzma.LZMAFile(blob.file), compressed=True)
 
 
+class _Member(NamedTuple):
+    """A file in an archive or e-mail: its path there, its size, and how it is opened."""
+
+    path: str
+    size: int
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
+
+
 def read_tar(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """The documents of a tar archive, compressed or not, in order."""
     blob = _counted(blob)
-    found = False
-    with tarfile.open(fileobj=blob.file, mode="r|*", tarinfo=_Member) as archive:
-        for member in archive:
-            if not member.isfile() or _is_hidden(member.name):
-                continue
-            file = archive.extractfile(member)
-            if file is not None:
-                for found_one in _read_member(blob, member.name, member.size, partial(_itself, file), read):
-                    found = True
-                    yield found_one
-    if not found:
-        raise _nothing_in(blob)
+    with tarfile.open(fileobj=blob.file, mode="r|*", tarinfo=_TarHeader) as archive:
+        members = (
+            _Member(member.name, member.size, partial(_opened, file))
+            for member in archive
+            if member.isfile()
+            and not _is_hidden(member.name)
+            and (file := archive.extractfile(member)) is not None
+        )
+        yield from _read_members(blob, members, read)
 
 
 def read_zip(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """The documents of a zip archive, in order."""
     blob = _counted(blob)
-    found = False
     source = blob.file if blob.file.seekable() and not blob.compressed else io.BytesIO(blob.data())
     with zipfile.ZipFile(source) as archive:
         if len(archive.infolist()) > MAX_MEMBERS:
             raise _too_many(blob)
-        for member in archive.infolist():
-            if member.is_dir() or _is_hidden(member.filename):
-                continue
-            if member.flag_bits & _ENCRYPTED:
-                encrypted = FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
-                report(encrypted, blob.report)
-                continue
-            for found_one in _read_member(
-                blob, member.filename, member.file_size, partial(archive.open, member), read
-            ):
-                found = True
-                yield found_one
+        yield from _read_members(blob, _zip_members(blob, archive), read)
+
+
+def _zip_members(blob: Blob, archive: zipfile.ZipFile) -> Iterator[_Member]:
+    for member in archive.infolist():
+        if member.is_dir() or _is_hidden(member.filename):
+            continue
+        if member.flag_bits & _ENCRYPTED:
+            encrypted = FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
+            report(encrypted, blob.report)
+            continue
+        yield _Member(member.filename, member.file_size, partial(archive.open, member))
+
+
+def _read_members(blob: Blob, members: Iterable[_Member], read: ReadMember) -> Iterator[SourceDocument]:
+    found = False
+    for member in members:
+        for document in _read_member(blob, member, read):
+            found = True
+            yield document
     if not found:
-        raise _nothing_in(blob)
+        raise FormatError(f"{blob.where} has no documents", "leave it out")
 
 
-def _read_member(
-    blob: Blob, path: str, size: int, open_member: Callable[[], IO[bytes]], read: ReadMember
-) -> Iterator[SourceDocument]:
+def _read_member(blob: Blob, member: _Member, read: ReadMember) -> Iterator[SourceDocument]:
     """The documents of a member; if it cannot be read, its error is reported and the next one is read."""
-    budget = blob.budget
+    budget, size = blob.budget, member.size
     assert budget is not None  # `_counted`
-    where = f"{blob.where}: {path}"
+    where = f"{blob.where}: {member.path}"
     budget.members -= 1
     if budget.members < 0:
         raise _too_many(blob)
@@ -109,12 +119,12 @@ def _read_member(
             remedy = "raise the limit (--max-decompressed-mb), or unpack it first"
             raise FormatError.expected(where, f"members of at most {most:,} bytes in all", "more", remedy)
         budget.bytes -= size
-        name = _safe_name(path)
+        name = _safe_name(member.path)
         # Sets of stories are such archives: their members have no prefix.
         name = name if blob.where.endswith(".tar.xz") and not blob.depth else f"{blob.name}/{name}"
-        with decompressing(replace(blob, where=where)), open_member() as file:
-            member = replace(blob, where=where, name=name, file=file, compressed=True, depth=blob.depth + 1)
-            yield from read(member)
+        inner = replace(blob, where=where, name=name, compressed=True, depth=blob.depth + 1)
+        with decompressing(inner), member.open() as file:
+            yield from read(replace(inner, file=file))
     except AttarError as fault:
         report(fault, blob.report)
 
@@ -127,13 +137,14 @@ def read_attachment(
         sentence = f"{blob.where}: {name} is attached to a message within {blob.depth} others"
         report(FormatError(sentence, "save it first"), blob.report)
         return
-    for found in _read_member(_counted(blob), name, len(data), partial(io.BytesIO, data), read):
+    attached = _Member(name, len(data), partial(io.BytesIO, data))
+    for found in _read_member(_counted(blob), attached, read):
         about = f"{name}, attached to {subject}" if subject else name
         yield found if found.title else found._replace(title=about[:80])
 
 
-def _itself(file: IO[bytes]) -> IO[bytes]:
-    return file
+def _opened(file: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(file)
 
 
 def _counted(blob: Blob) -> Blob:
@@ -161,11 +172,7 @@ def _too_many(blob: Blob) -> FormatError:
     return FormatError(f"{blob.where} has more than {MAX_MEMBERS:,} files", "unpack it first")
 
 
-def _nothing_in(blob: Blob) -> FormatError:
-    return FormatError(f"{blob.where} has no documents", "leave it out")
-
-
-class _Member(tarfile.TarInfo):
+class _TarHeader(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         member = super().frombuf(buf, encoding, errors)

@@ -111,15 +111,11 @@ def _rendered(markdown: str) -> str:
     rules["hardbreak"] = lambda *_: "\n"
     rules["table_open"] = lambda *_: '<table role="table">'
     rules["fence"] = rules["code_block"] = lambda tokens, at, *_: lines(tokens[at].content)
-    rules["html_block"] = lambda tokens, at, *_: lines(_without_tags(tokens[at].content))
+    rules["html_block"] = lambda tokens, at, *_: lines(html.unescape(_MARKUP.sub(" ", tokens[at].content)))
     rules["html_inline"] = lambda tokens, at, *_: inline(tokens[at].content)
     rules["image"] = lambda tokens, at, *_: html.escape(tokens[at].content)
     tokens = parser.parse(markdown)
     return lines(markdown) if too_deep else renderer.render(tokens, parser.options, {})
-
-
-def _without_tags(markup: str) -> str:
-    return html.unescape(_MARKUP.sub(" ", markup))
 
 
 def decode_html(data: bytes, where: str) -> str:

@@ -202,14 +202,11 @@ def _attached(message: Message) -> Iterator[Message]:
             return
         part = waiting.pop()
         is_message = part.get_content_maintype() == "message" and part is not message
-        if is_message or (not part.is_multipart() and _is_file(part)):
+        is_file = part.get_content_disposition() == "attachment" or bool(part.get_filename())
+        if is_message or (is_file and not part.is_multipart()):
             yield part
         elif part.is_multipart():
             waiting += [inner for inner in part.get_payload() if isinstance(inner, Message)][::-1]
-
-
-def _is_file(part: Message) -> bool:
-    return part.get_content_disposition() == "attachment" or bool(part.get_filename())
 
 
 def _file_name(part: Message) -> str:

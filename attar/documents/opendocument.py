@@ -80,16 +80,13 @@ def _numbered_rows(table: Any) -> Iterator[tuple[int, list[str]]]:
         cells: list[str] = []
         for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
             text = " ".join(_inline(paragraph) for paragraph in cell.iter(f"{_TEXT}p"))
-            cells += [text] * _repeated(cell, "columns")
+            repeated = int(cell.get(f"{_TABLE}number-columns-repeated") or 1)
+            cells += [text] * min(repeated, _MAX_REPEATED)
         while cells and not cells[-1].strip():
             cells.pop()
         if cells:
             yield number, cells
         number += int(row.get(f"{_TABLE}number-rows-repeated") or 1)
-
-
-def _repeated(element: Any, what: str) -> int:
-    return min(int(element.get(f"{_TABLE}number-{what}-repeated") or 1), _MAX_REPEATED)
 
 
 def _inline(element: Any) -> str:

@@ -114,7 +114,11 @@ def find_files(
         except FormatError as error:
             report(error, on_bad)
             continue
-        found.files.extend(file for file in files if not _seen(file.path, done))
+        for file in files:
+            resolved = file.path.resolve()
+            if resolved not in done:
+                done.add(resolved)
+                found.files.append(file)
         found.skipped.extend(skipped)
         if path.is_dir():
             found.folders.append(path)
@@ -199,7 +203,7 @@ def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
         reason = "not a file"
     elif file.suffix.lower() in PICTURES and not (pictures and has_ocr()):
         reason = "a picture" + f"; {INSTALL_OCR}" * (not has_ocr())
-    elif save_as := _other_kind(file.name):
+    elif save_as := _OTHERS.get(file.suffix.lower()):
         if not (file.suffix.lower() in CONVERTED and has_office()):
             reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
     elif not is_known(file.name):
@@ -216,14 +220,6 @@ def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
     return not reason
 
 
-def _seen(path: Path, done: set[Path]) -> bool:
-    resolved = path.resolve()
-    if resolved in done:
-        return True
-    done.add(resolved)
-    return False
-
-
 def is_known(name: str) -> bool:
     """Whether a file is of a kind that is read, by its name.
 
@@ -232,15 +228,6 @@ def is_known(name: str) -> bool:
     """
     suffix, inner = _suffixes(name)
     return suffix in _READERS or suffix in _ARCHIVES or (suffix in _COMPRESSED and is_known("x" + inner))
-
-
-def _other_kind(name: str) -> str | None:
-    """What to save a file of another well-known kind as; None if it is none.
-
-    >>> _other_kind("letter.doc"), _other_kind("letter.docx")
-    ('DOCX', None)
-    """
-    return _OTHERS.get(PurePosixPath(name).suffix.lower())
 
 
 def _remedy(suffix: str, save_as: str) -> str:
@@ -265,7 +252,7 @@ def _read_blob(blob: Blob, file_name: str) -> Iterator[SourceDocument]:
     suffix, inner = _suffixes(file_name)
     if _LEFT_BEHIND.fullmatch(file_name):
         raise FormatError(f"{blob.where} is no document: a program left it in its folder", "leave it out")
-    if save_as := _other_kind(file_name):
+    if save_as := _OTHERS.get(PurePosixPath(file_name).suffix.lower()):
         raise FormatError(f"{blob.where}: {suffix} files are not read", _remedy(suffix, save_as))
     if suffix in _COMPRESSED or suffix in _ARCHIVES:
         with decompressing(blob):

@@ -45,14 +45,10 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     source: str
     name: str
-    max_bytes: int
-    memory: int
-    cpu_seconds: int
-    password: str = ""
-    ocr: str = "auto"
+    limits: FileLimits
 
 
-class FileFault(msgspec.Struct, frozen=True, tag=True):
+class FileFault(msgspec.Struct, frozen=True):
     """A file, or a member of an archive, that cannot be read."""
 
     message: str
@@ -60,15 +56,8 @@ class FileFault(msgspec.Struct, frozen=True, tag=True):
     out_of_memory: bool = False
 
 
-class FileDocument(msgspec.Struct, frozen=True, tag=True):
-    document: SourceDocument
-
-
-class Done(msgspec.Struct, frozen=True, tag=True):
-    """The file is read."""
-
-
-Reply = FileDocument | FileFault | Done
+# None: the file is read.
+Reply = SourceDocument | FileFault | None
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reply).decode
 # The errors for a message that is none; the last one for what is nested too deep.
@@ -146,18 +135,9 @@ class FileReader:
                 file = file._replace(path=file.path.with_suffix(CONVERTED[suffix]))
                 yield from self._documents(file, converted, on_bad)
             return
-        limits = self.limits
-        request = Request(
-            # No message can have half of a surrogate pair, which a file's name can.
-            path=replace_surrogates(str(file.path)),
-            source=replace_surrogates(file.source),
-            name=replace_surrogates(file.name),
-            max_bytes=limits.max_decompressed_mb * 2**20,
-            memory=limits.max_file_memory_mb * 2**20,
-            cpu_seconds=limits.max_file_seconds,
-            password=limits.password,
-            ocr=limits.ocr,
-        )
+        # No message can have half of a surrogate pair, which a file's name can.
+        names = map(replace_surrogates, (str(file.path), file.source, file.name))
+        request = Request(*names, self.limits)
         if self._in_process:
             yield from self._taken(_replies(request, os.dup(stream.fileno())), file, on_bad)
             return
@@ -211,12 +191,10 @@ class FileReader:
         self, replies: Iterator[Reply], file: SourceFile, on_bad: OnBad | None
     ) -> Iterator[SourceDocument]:
         for reply in replies:
-            if isinstance(reply, FileDocument) and reply.document.pictures:
-                yield from self._recognised(reply.document, file, on_bad)
-            elif isinstance(reply, FileDocument):
-                yield reply.document
-            elif isinstance(reply, Done):
+            if reply is None:
                 return
+            if isinstance(reply, SourceDocument):
+                yield from self._recognised(reply, file, on_bad) if reply.pictures else (reply,)
             elif reply.out_of_memory:
                 self.close()  # what is left of its memory is in pieces
                 report(FormatError(f"{file.path}: {self._too_much_memory()}"), on_bad)
@@ -321,7 +299,7 @@ def main() -> None:
                 break
             (length,) = _LENGTH.unpack(head)
             request = decode(connection.recv(length, socket.MSG_WAITALL))
-            _limit(request, status)
+            _limit(request.limits, status)
             for reply in _replies(request, descriptors[0]):
                 data = encode(reply)
                 connection.sendall(_LENGTH.pack(len(data)) + data)
@@ -329,15 +307,15 @@ def main() -> None:
 
 def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     faults: list[AttarError] = []
+    limits = request.limits
+    most = limits.max_decompressed_mb * 2**20
     try:
         with os.fdopen(descriptor, "rb") as stream:
             where = request.path, request.source, request.name
-            for document in read_stream(
-                *where, stream, request.max_bytes, faults.append, request.password, request.ocr
-            ):
+            for document in read_stream(*where, stream, most, faults.append, limits.password, limits.ocr):
                 yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()
-                yield FileDocument(document)
+                yield document
         yield from (FileFault(str(fault)) for fault in faults)
     except MissingError as fault:
         yield FileFault(str(fault), missing=True)
@@ -350,18 +328,18 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
         reason = " ".join(str(fault).split())[:120] or type(fault).__name__
         error = FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out")
         yield FileFault(str(error))
-    yield Done()
+    yield None
 
 
-def _limit(request: Request, status: IO[str]) -> None:
+def _limit(limits: FileLimits, status: IO[str]) -> None:
     """Allow this much memory and CPU time on top of what the process has used so far."""
     status.seek(0)
     used = [int(line.split()[1]) * 1024 for line in status if line.startswith("VmData:")]
-    memory = sum(used) + request.memory
+    memory = sum(used) + limits.max_file_memory_mb * 2**20
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, most))
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(usage.ru_utime + usage.ru_stime) + 1 + request.cpu_seconds
+    seconds = int(usage.ru_utime + usage.ru_stime) + 1 + limits.max_file_seconds
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
 

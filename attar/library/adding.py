@@ -16,7 +16,6 @@ from attar.errors import AttarError, NameTakenError, OptionError, quoted
 from attar.library.drafts import (
     Draft,
     Encoded,
-    Pace,
     appended_origin,
     batches,
     check_string,
@@ -66,13 +65,12 @@ class Adder:
 
     def add(self, drafts: Iterable[Draft], batch_size: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
-        pace = Pace()
-        for batch in batches(drafts, batch_size, pace):
+        for batch in batches(drafts, batch_size):
             accepted, refused = self._compare(batch)
             new = [document for document in accepted if not document.is_done]
             changes: dict[str, Change] = {}
             if new:
-                changes, refused_late = self._write(new, pace)
+                changes, refused_late = self._write(new)
                 refused = [*refused_late, *refused]
             if self.on_refused is not None:
                 for error in refused:
@@ -108,17 +106,16 @@ class Adder:
                     break
         return accepted, refused
 
-    def _write(self, new: Sequence[_Pending], pace: Pace) -> tuple[dict[str, Change], list[AttarError]]:
+    def _write(self, new: Sequence[_Pending]) -> tuple[dict[str, Change], list[AttarError]]:
         """Write documents atomically; also the errors of those that are refused: without `on_refused`, one."""
         drafts = [document.draft for document in new]
         while True:
-            reader = self.library.reader  # loaded before the time is measured
-            with pace.measured(drafts):
-                encoded = self._encode(reader, drafts)
-                with self.library.store.transaction() as changes:
-                    # Otherwise another process has moved the library to another reader: read again, with that.
-                    if changes.header.reader in (None, reader.fingerprint):
-                        return self._put_all(changes, new, encoded)
+            reader = self.library.reader
+            encoded = self._encode(reader, drafts)
+            with self.library.store.transaction() as changes:
+                # Otherwise another process has moved the library to another reader: read again, with that.
+                if changes.header.reader in (None, reader.fingerprint):
+                    return self._put_all(changes, new, encoded)
 
     def _put_all(
         self, changes: Transaction, new: Sequence[_Pending], encoded: Sequence[Encoded]
@@ -269,7 +266,7 @@ def read_ahead(
 
     ahead: Future[list[Draft]] | None = None
     failure: AttarError | None = None
-    waiting = batches(chain([first], drafts), batch_size, Pace(_AHEAD))
+    waiting = batches(chain([first], drafts), batch_size, _AHEAD)
     with _quick_switches(), ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
         while ahead is not None or failure is None:
             before, ahead = ahead, None

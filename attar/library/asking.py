@@ -12,7 +12,6 @@ texts are asked once, equal sentences are read again once, and equal answers in 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,13 +20,13 @@ from msgspec.structs import replace
 
 from attar.library.documents import distinct_places
 from attar.library.finding import find_candidates, joined
-from attar.library.shard import AskedDocuments, EachShard, LikeliestPhrases, PhraseScores
+from attar.library.shard import EachShard, LikeliestPhrases, PhraseScores
 from attar.results import ABSENT, Answer, AnswerGroup, OtherPlace, Subset, check_asked, check_top
 from attar.search.ranking import RankedDocument
 from attar.text.kinds import is_yes_no, normalised, without_preface
 
 if TYPE_CHECKING:
-    from attar.reader.second_look import FoundSentence, FoundSpan, Look
+    from attar.reader.second_look import FoundSentence, FoundSpan
 
 # Documents that answer a question to all,
 _ASKED = 2
@@ -143,10 +142,15 @@ def _likeliest_first(
     ]
     ranked.sort(key=lambda answer: -answer.probability)
     absent = next((answer for answer in lists[best] if answer.absent), None)
+    return _with_absent(ranked, absent, lists[best][0].absent)
+
+
+def _with_absent(answers: list[Answer], absent: Answer | None, refused: bool) -> list[Answer]:
+    """Answers with "not in this library" among them: first if it was refused to answer, else by its probability."""
     if absent is None:
-        return ranked
-    place = 0 if lists[best][0].absent else max(1, sum(a.probability > absent.probability for a in ranked))
-    return [*ranked[:place], absent, *ranked[place:]]
+        return answers
+    place = 0 if refused else max(1, sum(answer.probability > absent.probability for answer in answers))
+    return [*answers[:place], absent, *answers[place:]]
 
 
 def _lowered(probability: float, by: float) -> float:
@@ -170,38 +174,50 @@ def list_answers(
     ((first,),) = ask_all(each_shard, [question], 1, look, within)
     if first.absent:
         return []
-    found = _find_phrases(each_shard, without_preface(question), look, within)
-    # Several phrases may be words of the one span that a second look found.
-    places = distinct_places(found.places(first.probability))
+    places, copies = _likely_places(each_shard, without_preface(question), first.probability, look, within)
     if is_yes_no(question):
         places = _sentences_of(each_shard, places)
-    return grouped(places, found.copies)[:top]
+    return grouped(places, copies)[:top]
 
 
-def _find_phrases(
-    each_shard: EachShard, question: str, look: int | None, within: Subset | None
-) -> "_FoundPhrases":
-    """What the best documents say to a question."""
+def _likely_places(
+    each_shard: EachShard, question: str, probability: float, look: int | None, within: Subset | None
+) -> tuple[list[Answer], dict[str, list[str]]]:
+    """The phrases of the best documents that are about as likely as the likeliest, and the copies of the documents.
+
+    Each is as likely, compared with the first answer, whose probability is given, as its share of the softmax over all
+    phrases. Words of a sentence that was read again are those that the second look found.
+    """
     (found,) = find_candidates(each_shard, [question], _COPIES * _LISTED, within)
     distinct = without_copies(found, _LISTED)
-    asked, score = _score_phrases(each_shard, question, distinct.documents)
-    phrases = _all_phrases(each_shard(lambda shard: shard.phrases(asked, score.total, _PHRASES, look)))
-    seen = next(filter(None, each_shard(lambda shard: shard.read_again(question, phrases.sentences))), None)
-    shares = [
-        replace(answer, document=name) for name in asked.biases for answer in phrases.shares.get(name, ())
+    biases, score = _score_phrases(each_shard, question, distinct.documents)
+    total = score.total
+    said = _all_phrases(each_shard(lambda shard: shard.phrases(question, biases, total, _PHRASES, look)))
+    seen = next(filter(None, each_shard(lambda shard: shard.read_again(question, said.sentences))), None)
+    phrases = [replace(answer, document=name) for name in biases for answer in said.shares.get(name, ())]
+    best = max((phrase.probability for phrase in phrases), default=0.0)
+    least = max(float(np.exp(score.null - total)), _AS_LIKELY * best)
+    likely = [phrase for phrase in phrases if phrase.probability >= least]
+    places = [
+        replace(
+            _looked(phrase, [] if seen is None else seen.spans),
+            probability=probability * phrase.probability / best,
+        )
+        for phrase in sorted(likely, key=lambda phrase: -phrase.probability)
     ]
-    return _FoundPhrases(shares, float(np.exp(score.null - score.total)), seen, distinct.copies)
+    # Several phrases may be words of the one span that a second look found.
+    return distinct_places(places), distinct.copies
 
 
 def _score_phrases(
     each_shard: EachShard, question: str, candidates: list[RankedDocument]
-) -> tuple[AskedDocuments, PhraseScores]:
-    """The documents that answer a question, without damaged ones, and the scores of their phrases."""
-    asked = AskedDocuments(question, _biases(candidates))
-    score = _all_scores(asked, each_shard(lambda shard: shard.scores(asked)))
+) -> tuple[dict[str, float], PhraseScores]:
+    """What is added to the phrases of each document that answers, without damaged ones, and the scores of these."""
+    biases = _biases(candidates)
+    score = _all_scores(biases, each_shard(lambda shard: shard.scores(question, biases)))
     sound = [document for document in candidates if document.name in score.log_sums]
     # Biases are measured from the best document: without it they are others.
-    return (asked, score) if sound == candidates else _score_phrases(each_shard, question, sound)
+    return (biases, score) if sound == candidates else _score_phrases(each_shard, question, sound)
 
 
 def _biases(documents: Sequence[RankedDocument]) -> dict[str, float]:
@@ -224,10 +240,10 @@ def _biases(documents: Sequence[RankedDocument]) -> dict[str, float]:
     }
 
 
-def _all_scores(asked: AskedDocuments, shards: Sequence[PhraseScores]) -> PhraseScores:
+def _all_scores(biases: Mapping[str, float], shards: Sequence[PhraseScores]) -> PhraseScores:
     (log_sums,) = joined([shard.log_sums] for shard in shards)
     # In the order of ranks, whichever the shards are: the sum depends on the order.
-    log_sums = {name: log_sums[name] for name in asked.biases if name in log_sums}
+    log_sums = {name: log_sums[name] for name in biases if name in log_sums}
     # The score of "no answer" depends on the question only.
     known = next((shard for shard in shards if shard.log_sums), shards[0])
     return PhraseScores(log_sums, known.null)
@@ -240,33 +256,6 @@ def _all_phrases(shards: Sequence[LikeliestPhrases]) -> LikeliestPhrases:
     sentences.sort(key=lambda sentence: -sentence.score)
     count = shards[0].count
     return LikeliestPhrases(shares, distinct_sentences(sentences)[:count], count)
-
-
-@dataclass(frozen=True)
-class _FoundPhrases:
-    """What the best documents say to a question: their phrases' shares of the softmax over all, and the second look.
-
-    `absent` is the share of "no answer".
-    """
-
-    phrases: list[Answer]
-    absent: float
-    seen: "Look | None"
-    copies: dict[str, list[str]]
-
-    def places(self, probability: float) -> list[Answer]:
-        """The phrases that are about as likely as the best, whose probability is given, in proportion to their shares.
-
-        Words of a sentence that was read again are those that the second look found.
-        """
-        best = max((phrase.probability for phrase in self.phrases), default=0.0)
-        least = max(self.absent, _AS_LIKELY * best)
-        likely = [phrase for phrase in self.phrases if phrase.probability >= least]
-        spans = [] if self.seen is None else self.seen.spans
-        return [
-            replace(_looked(phrase, spans), probability=probability * phrase.probability / best)
-            for phrase in sorted(likely, key=lambda phrase: -phrase.probability)
-        ]
 
 
 def _looked(phrase: Answer, spans: "Sequence[FoundSpan]") -> Answer:
@@ -347,11 +336,7 @@ def merged_answers(answers: Sequence[Answer], copies: Mapping[str, Sequence[str]
                 group.append(answer)
     merged = [_with_copies(answer, copies) for group in groups.values() for answer in group]
     merged.sort(key=lambda answer: -answer.probability)
-    if absent is None:
-        return merged
-    refused = bool(answers) and answers[0].absent
-    place = 0 if refused else max(1, sum(answer.probability > absent.probability for answer in merged))
-    return [*merged[:place], absent, *merged[place:]]
+    return _with_absent(merged, absent, refused=answers[:1] == [absent])
 
 
 def grouped(places: Sequence[Answer], copies: Mapping[str, Sequence[str]]) -> list[AnswerGroup]:

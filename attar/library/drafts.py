@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
     from attar.options import FileLimits
     from attar.reader.reader import Reader
 
-# About the seconds of work that a kill loses.
+# The most seconds for which documents are waited for, and the most characters that are read, before they are written:
+# what a kill loses. Two cores read so many characters in about three seconds.
 _SECONDS = 2.0
-# The most text that is read before it is written.
-_CHARACTERS = 2**23
-# The least text that is read before it is written.
-_FEWEST_CHARACTERS = 2**16
+_CHARACTERS = 2**17
+# A document that another process has read takes this much less time.
+_IF_READ = 64
 
 
 class Encoded(NamedTuple):
@@ -130,7 +129,7 @@ def encode_texts(
     if reader.device.type == "cpu":
         collector = Collector(projection)
     else:
-        from attar.search.fast_signatures import FastCollector  # needs torch
+        from attar.search.fast_index import FastCollector  # needs torch
 
         collector = FastCollector(projection, reader.device)
     memories = reader.read_many(texts, progress=progress, on_states=collector)
@@ -138,23 +137,7 @@ def encode_texts(
     return [Encoded(memory, collector.of(at), projection.digest) for at, memory in enumerate(memories)]
 
 
-class Pace:
-    """How much text is read before it is written: what takes about two seconds, as measured."""
-
-    def __init__(self, characters: int = 2 * _FEWEST_CHARACTERS) -> None:
-        self.characters = characters
-
-    @contextmanager
-    def measured(self, drafts: Sequence[Draft]) -> Iterator[None]:
-        """Measure how long the reading of drafts takes."""
-        began = time.monotonic()
-        yield
-        rate = sum(len(draft.text) for draft in drafts) / max(time.monotonic() - began, 1e-6)
-        most = min(4 * self.characters, _CHARACTERS)
-        self.characters = max(_FEWEST_CHARACTERS, min(most, int(_SECONDS * rate)))
-
-
-def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Iterator[list[Draft]]:
+def batches(drafts: Iterable[Draft], size: int, most_characters: int = _CHARACTERS) -> Iterator[list[Draft]]:
     """Yield batches of at most `size` documents, fewer if they are long or slow to come; no name twice in one.
 
     If the source of documents fails, those before the failure are yielded first.
@@ -167,15 +150,15 @@ def batches(drafts: Iterable[Draft], size: int, pace: Pace | None = None) -> Ite
         raise OptionError.expected("batch_size", "a whole number from 1 up", repr(size))
     batch: dict[str, Draft] = {}
     characters, began = 0, time.monotonic()
-    pace = pace or Pace()
     try:
         for draft in drafts:
-            full = len(batch) >= size or characters + len(draft.text) > pace.characters
+            length = len(draft.text) // (1 if draft.encoded is None else _IF_READ)
+            full = len(batch) >= size or characters + length > most_characters
             if batch and (full or draft.name in batch or time.monotonic() - began > _SECONDS):
                 yield list(batch.values())
                 batch, characters, began = {}, 0, time.monotonic()
             batch[draft.name] = draft
-            characters += len(draft.text)
+            characters += length
     except AttarError:
         if batch:
             yield list(batch.values())

@@ -18,7 +18,6 @@ from attar.errors import FormatError, OptionError
 from attar.library.documents import nothing_in
 from attar.memory.phrases import PhraseIndex
 from attar.results import Hit, QuotedPlace, Subset, Verdict, Verified, check_asked, check_top
-from attar.search.lexical import Corpus
 from attar.search.ranking import (
     PHRASES_WEIGHT,
     RERANKED,
@@ -142,15 +141,13 @@ def _other_spellings(
 
 def _queries(texts: Sequence[str], corpora: "Sequence[Sequence[ShardCorpus]]") -> list[CorpusQuery]:
     """Texts with the frequencies of their words in all shards."""
-    pairs = zip(texts, zip(*corpora, strict=True), strict=True)
-    return [CorpusQuery(text, _whole_corpus(shards)) for text, shards in pairs]
-
-
-def _whole_corpus(shards: "Sequence[ShardCorpus]") -> Corpus:
-    if len({shard.statistics for shard in shards}) > 1:
-        remedy = "fit them together: attar store refit FOLDER, of all shards"
-        raise OptionError("the shards of the library have different statistics for search", remedy)
-    return reduce(add, (shard.corpus for shard in shards))
+    queries = []
+    for text, shards in zip(texts, zip(*corpora, strict=True), strict=True):
+        if len({shard.statistics for shard in shards}) > 1:
+            remedy = "fit them together: attar store refit FOLDER, of all shards"
+            raise OptionError("the shards of the library have different statistics for search", remedy)
+        queries.append(CorpusQuery(text, reduce(add, (shard.corpus for shard in shards))))
+    return queries
 
 
 def doubtful_words(text: str) -> list[str]:

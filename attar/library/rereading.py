@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError, quoted
+from attar.files import lock_file
 from attar.library.adding import cut_to_budget
 from attar.library.drafts import encode_texts
 from attar.library.searching import make_signer
@@ -97,28 +99,21 @@ def _loaded(reader: "Reader | ReaderFolder") -> "Reader":
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[Path]:
     """A folder that only one process works in; it is removed at the end unless something is left in it."""
-    lock = _lock(folder)
+    while True:
+        folder.mkdir(exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY)
+        if not lock_file(lock, fcntl.LOCK_EX, time.monotonic()):
+            os.close(lock)
+            raise BusyError(f"another process is rereading library {folder.parent}", "wait for it")
+        # Whoever had it before may have removed the folder.
+        if folder.exists() and os.path.samestat(os.fstat(lock), os.stat(folder)):
+            break
+        os.close(lock)
     try:
         yield folder
     finally:
         with contextlib.suppress(OSError):
             folder.rmdir()
-        os.close(lock)
-
-
-def _lock(folder: Path) -> int:
-    while True:
-        folder.mkdir(exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            message = f"another process is rereading library {folder.parent}"
-            raise BusyError(message, "wait for it") from None
-        # Whoever had it before may have removed the folder.
-        if folder.exists() and os.path.samestat(os.fstat(lock), os.stat(folder)):
-            return lock
         os.close(lock)
 
 
@@ -214,14 +209,6 @@ def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
         yield batch
 
 
-@dataclass(frozen=True)
-class _Signed:
-    """A signature, and the entry of the document that it was made of."""
-
-    entry: DocumentEntry
-    signature: bytes
-
-
 def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progress: Progress) -> Refit:
     """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
     listed = [list(store.documents()) for store in stores]
@@ -233,7 +220,7 @@ def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progres
     ]
     signer = _fitted(stores, with_text, reader, progress)
     signed = {
-        record.name: _Signed(record.entry, signer.record(signer.sums(text), text_kept=True))
+        record.name: (record.entry, signer.record(signer.sums(text), text_kept=True))
         for record, text in _texts(stores, with_text, "signatures", progress)
     }
     signatures = 0
@@ -250,9 +237,9 @@ def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progres
         for changes, sound in zip(opened, now, strict=True):
             changes.put_statistics(signer.statistics.data)
             for entry in sound:
-                made = signed.get(entry.name)
-                if made is not None and made.entry == entry:
-                    changes.put_signature(entry, made.signature)
+                made_of, signature = signed.get(entry.name, (None, b""))
+                if made_of == entry:
+                    changes.put_signature(entry, signature)
                     signatures += 1
     # Of those that are still there as they were listed.
     unsigned = {entry.name for entries in now for entry in entries} - signed.keys()

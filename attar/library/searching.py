@@ -24,29 +24,20 @@ if TYPE_CHECKING:
 
 # Documents whose missing signatures are made and written together.
 _BATCH = 64
-# A projection that keeps this much less of the documents' variance than of what it was fitted on is worth refitting,
-_DRIFTED = 0.1
-# if there are at least this many documents.
-_ENOUGH = 100
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """Documents that search cannot find, because they have neither signature nor text, and the drift of statistics."""
+    """Documents that search cannot find, because they have neither signature nor text."""
 
     left_out: list[str]
-    drift: float
 
     def lines(self) -> list[str]:
         """What a person should know, one line each."""
-        lines = []
-        if self.left_out:
-            first = f"{len(self.left_out):,} documents are left out, such as {self.left_out[0][:72]!r}"
-            lines.append(f"{first}: they have neither a signature nor a text; add them again")
-        if self.drift > _DRIFTED:
-            share = f"its statistics keep {self.drift:.0%} less of these documents than of their own"
-            lines.append(f"search may be better after attar store refit: {share}")
-        return lines
+        if not self.left_out:
+            return []
+        first = f"{len(self.left_out):,} documents are left out, such as {self.left_out[0][:72]!r}"
+        return [f"{first}: they have neither a signature nor a text; add them again"]
 
 
 def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
@@ -82,9 +73,7 @@ class Searching:
 
     def state(self) -> SearchState:
         """What the last search found out."""
-        index = self._index
-        drift = index.drift if index is not None and len(index) >= _ENOUGH else 0.0
-        return SearchState(list(self._left_out), drift)
+        return SearchState(list(self._left_out))
 
     @contextmanager
     def opened(self, cache: MemoryCache, progress: Progress) -> Iterator[OpenedShard]:

@@ -1,7 +1,7 @@
 """One shard's part in questions to all documents: what its own documents say at each step (`asking`, `finding`)."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -67,14 +67,6 @@ class ShardCorpus:
     corpus: Corpus
     statistics: bytes
     unknown: list[str]
-
-
-@dataclass(frozen=True)
-class AskedDocuments:
-    """A question, and the documents that answer it: each name with what is added to the scores of its phrases."""
-
-    question: str
-    biases: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -270,12 +262,12 @@ class OpenedShard:
             for document, answers in zip(documents, ranked, strict=True)
         }
 
-    def scores(self, asked: AskedDocuments) -> PhraseScores:
-        """The sums over the phrases of documents."""
-        documents = self._opened(asked.biases)
+    def scores(self, question: str, biases: Mapping[str, float]) -> PhraseScores:
+        """The sums over the phrases of documents, to whose scores something is added."""
+        documents = self._opened(biases)
         if not documents:
             return PhraseScores({}, 0.0)
-        scored = self._biased_scores(asked, documents)
+        scored = self._biased_scores(question, biases, documents)
         log_sums = zip((document.name for document in documents), scored.log_sums(), strict=True)
         return PhraseScores(dict(log_sums), scored.query.null)
 
@@ -287,15 +279,16 @@ class OpenedShard:
         return None if network is None else network.read([question], [list(sentences)])[0]
 
     def phrases(
-        self, asked: AskedDocuments, total: float, top: int | None, look: int | None
+        self, question: str, biases: Mapping[str, float], total: float, top: int | None, look: int | None
     ) -> LikeliestPhrases:
         """The likeliest phrases and sentences; `total` is the logarithm of the sum over all documents asked."""
         look = self._reader.look_of(look)
         count = min(look + _MORE_OF_ALL, MOST_LOOK) if look else 0
-        documents = self._opened(asked.biases)
+        documents = self._opened(biases)
         if not documents:
             return LikeliestPhrases({}, [], count)
-        scored, texts = self._biased_scores(asked, documents), [document.text for document in documents]
+        scored = self._biased_scores(question, biases, documents)
+        texts = [document.text for document in documents]
         shares = {
             document.name: with_places(share, document.parts)
             for document, share in zip(documents, scored.shares(total, top, texts), strict=True)
@@ -309,12 +302,13 @@ class OpenedShard:
         ]
         return LikeliestPhrases(shares, sentences, count)
 
-    def _biased_scores(self, asked: AskedDocuments, documents: Sequence[OpenDocument]) -> "ScoredPhrases":
-        scored = self._recent.scored(self._reader, asked.question, documents)
-        biases = [np.float32(asked.biases[document.name]) for document in documents]
+    def _biased_scores(
+        self, question: str, biases: Mapping[str, float], documents: Sequence[OpenDocument]
+    ) -> "ScoredPhrases":
+        scored = self._recent.scored(self._reader, question, documents)
         biased = [
-            replace(scores, scores=scores.scores + bias)
-            for scores, bias in zip(scored.documents, biases, strict=True)
+            replace(scores, scores=scores.scores + np.float32(biases[document.name]))
+            for scores, document in zip(scored.documents, documents, strict=True)
         ]
         return replace(scored, documents=biased)
 

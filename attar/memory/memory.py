@@ -30,7 +30,7 @@ A memory and every value of a store lie in an envelope, which says what it is, w
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -287,10 +287,10 @@ class Memory:
         except (ValueError, IndexError, OverflowError, struct.error, DtypeError) as fault:
             raise RecordError(f"{called('memory', name)} is damaged: {fault}") from fault
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        fields = (self.form, self.numbers, self.scales, self.phrases, self.tokens, self.reader)
-        # Bytes that are made already go along.
-        return _of_fields, fields, {"_bytes": self._bytes} if "_bytes" in self.__dict__ else None
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes: without what was computed of it, but with its bytes if they are made already."""
+        kept = {*(field.name for field in fields(self)), "_bytes"}
+        return {name: value for name, value in vars(self).items() if name in kept}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Memory):
@@ -306,13 +306,6 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<Memory: {self.form}, size {self.size}, {self.tokens} tokens, {len(self.phrases)} phrases>"
-
-
-def _of_fields(
-    form: Form, numbers: NDArray[np.int8], scales: Floats, phrases: PhraseIndex, tokens: int, reader: str
-) -> Memory:
-    """A memory that another process sent."""
-    return Memory(form=form, numbers=numbers, scales=scales, phrases=phrases, tokens=tokens, reader=reader)
 
 
 def called(what: str, name: str) -> str:

@@ -27,22 +27,8 @@ _MOST_CHARACTERS = 2**31 - 2
 _BYTES_PER_CHARACTER = 64
 
 
-class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The index as bytes, in MessagePack, compressed: arrays little-endian, ascending ones as differences."""
-
-    starts: bytes
-    lengths: bytes
-    priors: bytes
-    sentence_starts: bytes
-    sentence_lengths: bytes
-    word_starts: bytes
-    words: bytes
-    covered: bytes
-    tail: bytes
-    tail_phrases: int
-    tail_sentences: int
-
-
+# The index as bytes is this in MessagePack, compressed: the arrays of `_ARRAYS`, the texts, what is before the tail.
+_Written = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, int, int]
 # The characters of the text, and the length of the rest when it is decompressed.
 _SIZES = struct.Struct("<QQ")
 
@@ -240,14 +226,12 @@ class PhraseIndex:
         arrays = []
         for name, dtype in _ARRAYS.items():
             array = getattr(self, name)
-            ascends = name.endswith("starts")
-            arrays.append(
-                (np.diff(array, prepend=array.dtype.type(0)) if ascends else array).astype(dtype).tobytes()
-            )
-        # A text may have halves of surrogate pairs.
+            if name.endswith("starts"):
+                array = np.diff(array, prepend=array.dtype.type(0))
+            arrays.append(array.astype(dtype).tobytes())
+        # Ascending arrays are written as differences. A text may have halves of surrogate pairs.
         texts = (text.encode("utf-8", "surrogatepass") for text in (self.covered, self.tail))
-        parts: list[Any] = [*arrays, *texts, self.tail_phrases, self.tail_sentences]
-        data = msgspec.msgpack.encode(_Written(*parts))
+        data = msgspec.msgpack.encode([*arrays, *texts, self.tail_phrases, self.tail_sentences])
         return _SIZES.pack(self.characters, len(data)) + zlib.compress(data, 9)
 
     @classmethod
@@ -255,16 +239,15 @@ class PhraseIndex:
         """The index in bytes; everything that it claims is checked."""
         try:
             characters, size = _SIZES.unpack_from(data)
-            written = msgspec.msgpack.decode(
-                _decompress(data[_SIZES.size :], size, characters), type=_Written
-            )
+            whole = _decompress(data[_SIZES.size :], size, characters)
+            *columns, tail_phrases, tail_sentences = msgspec.msgpack.decode(whole, type=_Written)
+            covered, tail = (str(text, "utf-8", "surrogatepass") for text in columns[len(_ARRAYS) :])
             arrays: dict[str, Any] = {}
-            for name, dtype in _ARRAYS.items():
-                array = np.frombuffer(getattr(written, name), dtype)
+            for (name, dtype), column in zip(_ARRAYS.items(), columns, strict=False):
+                array = np.frombuffer(column, dtype)
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
             arrays["priors"] = arrays["priors"].astype(np.float32)
             arrays["word_starts"] = arrays["word_starts"].astype(np.int64)
-            covered, tail = (str(data, "utf-8", "surrogatepass") for data in (written.covered, written.tail))
         except (msgspec.DecodeError, ValueError, OverflowError, struct.error, zlib.error) as fault:
             raise _damaged(str(fault)) from fault
         numbers = np.searchsorted(arrays["sentence_starts"], arrays["starts"], side="right") - 1
@@ -274,8 +257,8 @@ class PhraseIndex:
             sentences=np.maximum(numbers, 0).astype(np.uint32),
             covered=covered,
             tail=tail,
-            tail_phrases=written.tail_phrases,
-            tail_sentences=written.tail_sentences,
+            tail_phrases=tail_phrases,
+            tail_sentences=tail_sentences,
         )
         index._check()
         return index

@@ -45,12 +45,11 @@ class SignatureTable:
 
     def __init__(self, signer: Signer, room: int = 0) -> None:
         self._signer = signer
-        self._keys: list[bytes] = []
+        # The key of each row, also of removed ones.
+        self.keys: list[bytes] = []
         self._row_of: dict[bytes, int] = {}
         self._changed = np.zeros(room, np.int64)
         self._packed = np.zeros((room, signature_bytes(signer.size)), np.uint8)
-        # What the projection keeps of each document's variance, and the whole.
-        self._energies = np.zeros((room, 2))
         self._is_live = np.zeros(room, np.bool_)
         self._live: Rows | None = None
         self.words = Lexical(signer.pieces)
@@ -63,14 +62,9 @@ class SignatureTable:
         return key in self._row_of
 
     @property
-    def keys(self) -> list[bytes]:
-        """The key of each row, also of removed ones."""
-        return self._keys
-
-    @property
     def packed(self) -> NDArray[np.uint8]:
         """The signs of each row."""
-        return self._packed[: len(self._keys)]
+        return self._packed[: len(self.keys)]
 
     @property
     def live(self) -> Rows:
@@ -98,15 +92,14 @@ class SignatureTable:
         if not accepted:
             return
         self.words.append([counts for _, _, counts in accepted])
-        first, last = len(self._keys), len(self._keys) + len(accepted)
+        first, last = len(self.keys), len(self.keys) + len(accepted)
         self._make_room(last)
         keys = [signature.key for signature, _, _ in accepted]
         self._row_of |= zip(keys, range(first, last), strict=True)
-        self._keys += keys
+        self.keys += keys
         self._changed[first:last] = [signature.changed for signature, _, _ in accepted]
         joined = b"".join(record.signature for _, record, _ in accepted)
         self._packed[first:last] = np.frombuffer(joined, np.uint8).reshape(len(accepted), -1)
-        self._energies[first:last] = [(record.kept, record.whole) for _, record, _ in accepted]
         self._is_live[first:last] = True
         self._live = None
 
@@ -115,7 +108,6 @@ class SignatureTable:
             room = max(rows, int(_GROWTH * len(self._packed))) - len(self._packed)
             self._packed = np.concatenate((self._packed, np.zeros((room, self._packed.shape[1]), np.uint8)))
             self._changed = np.concatenate((self._changed, np.zeros(room, np.int64)))
-            self._energies = np.concatenate((self._energies, np.zeros((room, 2))))
             self._is_live = np.concatenate((self._is_live, np.zeros(room, np.bool_)))
 
     def remove(self, key: bytes) -> None:
@@ -125,13 +117,6 @@ class SignatureTable:
             self._is_live[row] = False
             self._live = None
             self.words.remove(row)
-
-    @property
-    def drift(self) -> float:
-        """How much less of the documents' variance the projection keeps than of what it was fitted on, 0 to 1."""
-        kept, whole = self._energies[self._is_live].sum(0)
-        share = float(kept) / max(float(whole), 1e-30)
-        return max(0.0, 1.0 - share / self._signer.projection.kept) if len(self) else 0.0
 
 
 class SearchQuery:
@@ -190,12 +175,6 @@ class SearchIndex:
 
     def __len__(self) -> int:
         return len(self._table)
-
-    @property
-    def drift(self) -> float:
-        """How much less of the documents' variance the projection keeps than of what it was fitted on, 0 to 1."""
-        with self._lock:
-            return self._table.drift
 
     def refresh(self, now: Snapshot) -> list[str]:
         """Take over what changed in the store; returns the names of documents that have no signature."""

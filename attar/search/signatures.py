@@ -52,15 +52,10 @@ def signature_bytes(size: int) -> int:
 class Sums:
     """What a document adds up to, before the root is taken: sums of two documents are added, or subtracted again.
 
-    `triangle` is C, `total` Σ unit states; drift is measured by `kept` / `whole`, Σ |x_t|² within the k directions
-    over that in all of them, or with a map k per token over Σ |x_t|². `pieces` and `counts` are the word pieces and
-    how often each occurs.
+    `triangle` is C, `pieces` and `counts` are the word pieces and how often each occurs.
     """
 
     triangle: Floats
-    total: Floats
-    kept: float
-    whole: float
     tokens: int
     pieces: NDArray[np.uint16]
     counts: NDArray[np.int64]
@@ -69,37 +64,20 @@ class Sums:
     @classmethod
     def empty(cls, projection: Projection) -> "Sums":
         """The sums of no tokens."""
-        k, d = projection.size, len(projection.mean)
         pieces, counts = np.zeros(0, np.uint16), np.zeros(0, np.int64)
-        triangle, total = np.zeros(triangle_numbers(k), np.float32), np.zeros(d, np.float32)
-        return cls(triangle, total, 0.0, 0.0, 0, pieces, counts)
+        return cls(np.zeros(triangle_numbers(projection.size), np.float32), 0, pieces, counts)
 
     @classmethod
     def of(cls, ids: NDArray[np.int64], states: Floats, projection: Projection) -> "Sums":
         """The sums of tokens: word pieces `[n]` and their states `[n, d]`."""
-        unit = unit_points(ids, states, projection)
-        centred = unit - projection.mean
+        centred = unit_points(ids, states, projection) - projection.mean
         with one_thread():
             points = centred @ projection.directions
             weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
             product = weighted.T @ weighted
         pieces, counts = np.unique(ids, return_counts=True)
-        kept, whole = float(np.square(points).sum()), float(np.square(centred).sum())
-        if projection.map is not None:
-            # A map leaves only directions that are kept. What the statistics were fitted to has k per token.
-            kept, whole = (
-                float(projection.size * len(ids)),
-                float(np.square(points * projection.scales).sum()),
-            )
-        return cls(
-            product[triangle_of(projection.size)].astype(np.float32),
-            unit.sum(0),
-            kept,
-            whole,
-            len(ids),
-            pieces.astype(np.uint16),
-            counts.astype(np.int64),
-        )
+        triangle = product[triangle_of(projection.size)].astype(np.float32)
+        return cls(triangle, len(ids), pieces.astype(np.uint16), counts.astype(np.int64))
 
     def __add__(self, other: "Sums") -> "Sums":
         return self._combined(other, 1)
@@ -108,7 +86,7 @@ class Sums:
         return self._combined(other, -1)
 
     def _combined(self, other: "Sums", sign: int) -> "Sums":
-        if len(self.triangle) != len(other.triangle) or len(self.total) != len(other.total):
+        if len(self.triangle) != len(other.triangle):
             expected, got = (f"{len(sums.triangle)} numbers" for sums in (self, other))
             raise ShapeError.expected("sums", expected, got)
         pieces, where = np.unique(np.concatenate((self.pieces, other.pieces)), return_inverse=True)
@@ -117,18 +95,9 @@ class Sums:
         nonzero = counts != 0
         with np.errstate(over="ignore", invalid="ignore"):
             triangle = self.triangle + np.float32(sign) * other.triangle
-            total = self.total + np.float32(sign) * other.total
-        if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
+        if not np.isfinite(triangle).all():
             raise RecordError("the sums of a signature are too large to add: no real text has them")
-        return Sums(
-            triangle,
-            total,
-            self.kept + sign * other.kept,
-            self.whole + sign * other.whole,
-            self.tokens + sign * other.tokens,
-            pieces[nonzero],
-            counts[nonzero],
-        )
+        return Sums(triangle, self.tokens + sign * other.tokens, pieces[nonzero], counts[nonzero])
 
     def signature(self) -> Floats:
         """The root of C with Frobenius norm 1, as a triangle; zeros for no tokens."""
@@ -201,13 +170,10 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unkno
     statistics: bytes
     size: int
     tokens: int
-    kept: float
-    whole: float
     signature: bytes
     pieces: bytes
     counts: bytes
     triangle: bytes = b""
-    total: bytes = b""
 
     @classmethod
     def of(cls, sums: Sums, statistics: bytes, size: int, *, keep_sums: bool) -> "SignatureRecord":
@@ -216,13 +182,10 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unkno
             statistics,
             size,
             sums.tokens,
-            sums.kept,
-            sums.whole,
             pack(sums.signature()).tobytes(),
             sums.pieces.astype("<u2").tobytes(),
             counts.tobytes(),
             sums.triangle.astype("<f4").tobytes() if keep_sums else b"",
-            sums.total.astype("<f4").tobytes() if keep_sums else b"",
         )
 
     def to_bytes(self) -> bytes:
@@ -240,8 +203,6 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unkno
             and len(record.signature) == signature_bytes(record.size)
             and len(record.pieces) == len(record.counts) * (2 if not record.triangle else 0.5)
             and len(record.triangle) in (0, 4 * triangle_numbers(record.size))
-            and bool(record.total) == bool(record.triangle)
-            and len(record.total) % 4 == 0
         )
         if not agree:
             raise RecordError("the signature has another size, or its parts do not agree")
@@ -257,12 +218,10 @@ class SignatureRecord(msgspec.Struct, array_like=True, frozen=True, forbid_unkno
         if not self.triangle:
             return None
         pieces, counts = self.word_counts
-        triangle, total = np.frombuffer(self.triangle, "<f4"), np.frombuffer(self.total, "<f4")
-        if not (np.isfinite(triangle).all() and np.isfinite(total).all()):
+        triangle = np.frombuffer(self.triangle, "<f4")
+        if not np.isfinite(triangle).all():
             raise RecordError("the sums of a signature are not finite")
-        return Sums(
-            triangle, total, self.kept, self.whole, self.tokens, pieces.copy(), counts.astype(np.int64)
-        )
+        return Sums(triangle, self.tokens, pieces.copy(), counts.astype(np.int64))
 
 
 _records = msgspec.msgpack.Decoder(SignatureRecord)

@@ -1,8 +1,8 @@
 """Statistics of a corpus that signatures are made with: mean and covariance of token states, word pieces' frequencies.
 
-They are sums over documents: fitted one document at a time, added and continued. A `Projection` is what
-follows from them: the mean, the directions of most variance, and the weight (IDF) of each word piece. The states may
-pass through a `StateMap` first, which was learned from questions and is the same for every corpus.
+They are sums over documents, fitted one document at a time. A `Projection` is what follows from them: the mean, the
+directions of most variance, and the weight (IDF) of each word piece. The states may pass through a `StateMap` first,
+which was learned from questions and is the same for every corpus.
 """
 
 import hashlib
@@ -114,15 +114,13 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class Projection:
     """How token states `[n, d]` become points `[n, k]` of equal variance, and what each word piece weighs.
 
-    `kept` is the share of variance within the k directions, or 1 with a map, as drift is measured; `digest` names the
-    statistics.
+    `digest` names the statistics.
     """
 
     mean: Floats
     directions: Floats
     scales: Floats
     weights: Floats
-    kept: float
     digest: bytes
     map: StateMap | None = None
 
@@ -140,9 +138,9 @@ class Projection:
 class Statistics:
     """Sums over a corpus: of unit token states, of their outer products, of the documents that hold each word piece.
 
-    >>> a = Statistics.empty("r", size=2, pieces=4).with_document(np.array([1, 3]), np.eye(2, dtype=np.float32))
-    >>> b = Statistics.empty("r", size=2, pieces=4).with_document(np.array([3]), np.ones((1, 2), np.float32))
-    >>> (a + b).documents, (a + b).frequencies.tolist()
+    >>> one = Statistics.empty("r", size=2, pieces=4).with_document(np.array([1, 3]), np.eye(2, dtype=np.float32))
+    >>> two = one.with_document(np.array([3]), np.ones((1, 2), np.float32))
+    >>> two.documents, two.frequencies.tolist()
     (2, [0, 1, 0, 2])
     """
 
@@ -181,23 +179,6 @@ class Statistics:
         frequencies[np.unique(ids)] += 1
         return replace(self, documents=self.documents + 1, frequencies=frequencies)
 
-    def __add__(self, other: "Statistics") -> "Statistics":
-        maps = [statistics.map and statistics.map.data for statistics in (self, other)]
-        if self.reader != other.reader or self.total.shape != other.total.shape or maps[0] != maps[1]:
-            raise OptionError(
-                f"statistics of reader {other.reader[:12]} do not fit those of {self.reader[:12]}",
-                "fit them with this reader",
-            )
-        return Statistics(
-            self.reader,
-            self.documents + other.documents,
-            self.tokens + other.tokens,
-            self.total + other.total,
-            self.products + other.products,
-            self.frequencies + other.frequencies,
-            self.map,
-        )
-
     @property
     def mean(self) -> Doubles:
         return self.total / max(self.tokens, 1)
@@ -228,9 +209,7 @@ class Statistics:
         directions = vectors[:, ::-1][:, :size]
         largest = np.abs(directions).argmax(0)
         directions = directions * np.sign(directions[largest, np.arange(size)])
-        values = np.maximum(values, 0.0)
-        largest_values = values[::-1][:size]
-        kept = 1.0 if self.map is not None else float(largest_values.sum() / max(values.sum(), 1e-30))
+        largest_values = np.maximum(values, 0.0)[::-1][:size]
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
         weights = inverse_frequencies(self.frequencies, self.documents) ** WEIGHT_POWER
         return Projection(
@@ -238,7 +217,6 @@ class Statistics:
             directions.astype(np.float32),
             scales.astype(np.float32),
             weights.astype(np.float32),
-            kept,
             self.digest,
             self.map,
         )

@@ -205,7 +205,6 @@ class Stats:
     text_bytes: int
     file_bytes: int
     free_bytes: int
-    map_bytes: int
     changes: int
     readers: int
 
@@ -228,7 +227,6 @@ def stats_of(environment: Environment) -> Stats:
         text_bytes=header.text_bytes,
         file_bytes=file_bytes,
         free_bytes=max(0, file_bytes - used * pages["psize"]),
-        map_bytes=info["map_size"],
         changes=info["last_txnid"],
         readers=info["num_readers"],
     )

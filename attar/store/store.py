@@ -79,7 +79,10 @@ class Store:
         environment = _share(folder, read_only=read_only, map_size=map_size)
         try:
             header = _read_or_create_header(environment, create and not read_only)
-            _refuse_another_reader(folder, header, reader)
+            if None not in (reader, header.reader) and reader != header.reader:
+                message = f"store {folder} has memories of the reader {header.reader!r}, not of {reader!r}"
+                remedy = "open it with its own reader, or move it: attar reread"
+                raise ReaderMismatchError(message, remedy)
         except BaseException:
             _release(environment)
             raise
@@ -233,12 +236,6 @@ def _read_or_create_header(environment: Environment, create: bool) -> Header:
         environment.extend_file()
     with environment.transaction() as transaction:
         return header_of(transaction, environment)
-
-
-def _refuse_another_reader(folder: Path, header: Header, reader: str | None) -> None:
-    if None not in (reader, header.reader) and reader != header.reader:
-        message = f"store {folder} has memories of the reader {header.reader!r}, not of {reader!r}"
-        raise ReaderMismatchError(message, "open it with its own reader, or move it: attar reread")
 
 
 # One environment per file in a process: LMDB's locks allow no second.

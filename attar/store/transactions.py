@@ -22,6 +22,7 @@ content is that of `attar.search`:
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
+from types import TracebackType
 from typing import NamedTuple
 
 import lmdb
@@ -29,7 +30,7 @@ import msgspec
 
 from attar.errors import ReaderMismatchError, RecordError, StoreError, UnknownDocumentError, quoted
 from attar.memory.memory import ENVELOPE_BYTES, Buffer, Memory, unwrap, wrap
-from attar.store.lmdb_env import Environment, LmdbTransaction, store_error, store_errors
+from attar.store.lmdb_env import Environment, LmdbTransaction, store_error
 from attar.store.records import (
     DOCUMENT_KINDS,
     HEADER_KEY,
@@ -305,32 +306,37 @@ class Transaction(Reading):
         # The store is kept alive: one that nobody refers to is closed.
         self._environment, self._store = environment, store
         self._reader = reader
-        self._writing = contextlib.ExitStack()
+        self._held = self._hold()
         self._is_changed = False
         # The keys of the documents that are written or removed.
         self._changed: set[bytes] = set()
         self.header: Header  # with the changes so far
 
     def __enter__(self) -> "Transaction":
-        self._writing.enter_context(self._environment.writing())
-        try:
-            self._begun, self._thread = self._environment.begin(write=True)
-            self.header = header_of(self._transaction, self._environment)
-        except BaseException:
-            self._abort()
-            self._writing.close()
-            raise
+        self._held.__enter__()
         return self
 
-    def __exit__(self, kind: object, fault: BaseException | None, trace: object) -> None:
-        with self._writing, store_errors(self._environment.folder):
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.__exit__(kind, fault, trace)
+
+    @contextlib.contextmanager
+    def _hold(self) -> Iterator[None]:
+        """Hold the lock for writing, and commit what was changed."""
+        environment = self._environment
+        with environment.writing():
             try:
-                if fault is None:
-                    self._commit()
-                elif isinstance(fault, lmdb.Error):
-                    raise fault
+                with environment.transaction(write=True) as self._begun:
+                    self.header = header_of(self._begun, environment)
+                    yield
+                    environment.refuse_fork()
+                    if self._is_changed:
+                        self._note_changes()
+                        self._transaction.put(HEADER_KEY, write_header(self.header))
             finally:
-                self._abort()
+                self._begun = None
+            environment.extend_file()
 
     def put(self, record: Record, *, reader: str, replacing: DocumentEntry | None = None) -> DocumentEntry:
         """Write a document, or replace the one whose entry `find` has returned; returns its entry.
@@ -400,21 +406,6 @@ class Transaction(Reading):
             if isinstance(entry, DocumentEntry):
                 header = header.plus(entry)
         return header
-
-    def _abort(self) -> None:
-        """End LMDB's transaction; what it has committed stays."""
-        if self._begun is not None and not self._environment.forked:
-            self._begun.abort()
-            self._begun = None
-            self._environment.map_lock.release(self._thread)
-
-    def _commit(self) -> None:
-        self._environment.refuse_fork()
-        if self._is_changed:
-            self._note_changes()
-            self._transaction.put(HEADER_KEY, write_header(self.header))
-            self._transaction.commit()
-            self._environment.extend_file()
 
     def _note_changes(self) -> None:
         """Write which documents this transaction changes, and forget the oldest change."""

@@ -127,38 +127,11 @@ MORE_PLACE_NOUNS = word_set(
     "room"
 )
 # Endings of names of places.
-PLACE_ENDINGS = (
-    *(
-        "land",
-        "lands",
-        "burg",
-        "burgh",
-        "ville",
-        "shire",
-        "stan",
-        "heim",
-        "berg",
-        "stadt",
-        "ford",
-        "bury",
-        "chester",
-    ),
-    *(
-        "mouth",
-        "wick",
-        "grad",
-        "polis",
-        "ia",
-        "borough",
-        "dorf",
-        "furt",
-        "haven",
-        "sk",
-        "pur",
-        "abad",
-        "gaten",
-        "strasse",
-    ),
+PLACE_ENDINGS = tuple(
+    word_set(
+        "land lands burg burgh ville shire stan heim berg stadt ford bury chester mouth wick grad polis ia borough "
+        "dorf furt haven sk pur abad gaten strasse"
+    )
 )
 # Before a name of a place, and before one of a person.
 BEFORE_PLACES = word_set(

@@ -132,7 +132,7 @@ class TestProcessThatDies:
         assert "printed" not in capfd.readouterr().out
 
     def test_nonsense_is_one_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        nested = r"b'\x82\xa4type\xacFileDocument\xa1x' + b'\x91' * 10_000 + b'\x01'"
+        nested = r"b'\x82\xa7message\xa1x\xa1x' + b'\x91' * 10_000 + b'\x01'"
         send = f"import os, sys; data = {nested}; os.write(int(sys.argv[1]), len(data).to_bytes(4, 'little') + data)"
         monkeypatch.setattr(workers, "_PROGRAM", send)
         with (

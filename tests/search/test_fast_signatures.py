@@ -7,7 +7,7 @@ import torch
 from attar.progress import ignore_progress
 from attar.reader.fast_reading import FastReading
 from attar.reader.reader import Reader
-from attar.search.fast_signatures import FastCollector, roots_of
+from attar.search.fast_index import FastCollector, roots_of
 from attar.search.signatures import Collector, root_of, triangle_of
 from attar.search.statistics import default_statistics
 from tests.reader.texts import everyday
@@ -30,7 +30,6 @@ def test_sums_and_signatures_are_those_of_the_plain_path(device):
         ours, theirs = fast.of(at), slow.of(at)
         assert (ours.tokens, ours.pieces.tolist()) == (theirs.tokens, theirs.pieces.tolist())
         assert ours.counts.tolist() == theirs.counts.tolist()
-        assert (ours.kept, ours.whole) == pytest.approx((theirs.kept, theirs.whole), rel=tolerance)
         scale = float(np.abs(theirs.triangle).max())
         assert np.abs(ours.triangle - theirs.triangle).max() < tolerance * scale
         assert ((ours.signature() > 0) != (theirs.signature() > 0)).sum() <= bits

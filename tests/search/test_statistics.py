@@ -1,4 +1,4 @@
-"""Statistics are sums: order and parts do not matter, and what was saved gives the same projection.
+"""Statistics that were saved give the same projection.
 
 A learned map of states belongs to the statistics: it is saved with them, and both are fitted to mapped states.
 """
@@ -21,13 +21,6 @@ def fitted(documents, learned=None):
     for ids, states in documents:
         found = found.with_document(ids, states)
     return found
-
-
-def test_statistics_of_parts_add_up_to_those_of_the_whole(corpus, statistics):
-    both = fitted(corpus[:20]) + fitted(corpus[20:])
-    np.testing.assert_allclose(both.products, statistics.products, rtol=1e-6)
-    np.testing.assert_array_equal(both.frequencies, statistics.frequencies)
-    assert (both.documents, both.tokens) == (60, 2400)
 
 
 def test_saved_statistics_give_the_same_projection_and_digest(statistics, tmp_path):
@@ -61,11 +54,6 @@ def test_statistics_with_a_changed_field_are_refused(statistics):
         changed = [*fields[:at], value, *fields[at + 1 :]]
         with pytest.raises(FormatError):
             Statistics.from_bytes(msgspec.msgpack.encode(changed))
-
-
-def test_statistics_of_another_reader_are_not_added(statistics):
-    with pytest.raises(OptionError, match="statistics of reader other do not fit those of r"):
-        statistics + Statistics.empty("other", size=SIZE, pieces=PIECES)
 
 
 @pytest.mark.slow
@@ -117,7 +105,7 @@ def test_saved_statistics_have_their_map(mapped, corpus):
 def test_signatures_are_made_of_mapped_states(mapped, corpus):
     projection = mapped.projection(OUT)
     sums = Sums.of(*corpus[0], projection)
-    assert (len(sums.triangle), len(sums.total)) == (OUT * (OUT + 1) // 2, OUT)
+    assert len(sums.triangle) == OUT * (OUT + 1) // 2
     part, rest = (
         Sums.of(corpus[0][0][cut], corpus[0][1][cut], projection) for cut in (np.s_[:10], np.s_[10:])
     )
