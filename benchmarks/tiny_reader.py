@@ -68,7 +68,7 @@ def _statistics(reader: Reader) -> Statistics:
 
     def add(_: int, ids: NDArray[np.int64], states: NDArray[np.float32]) -> None:
         nonlocal statistics
-        statistics = statistics.with_document(ids, states)
+        statistics = statistics.with_words(ids).with_states(ids, states)
 
     reader.token_states(_TEXTS, add)
     return statistics

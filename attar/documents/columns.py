@@ -9,7 +9,8 @@ from attar.documents.tables import DIGIT, NUMBER, names_columns, row_texts
 
 # "Ann Lee          Invoice date: 3 May" are two lines next to each other.
 _BESIDE = re.compile(r"\S[^\S\n]{3,}(?=[^\W_][^\s:]*(?: [^\s:]+){0,3}:(?:\s|\Z))")
-_GAP = re.compile(r"[^\S\n]{2,}|\t[^\S\n]*")
+# Words with one space between them.
+_CELL = re.compile(r"\S+(?:[^\S\n\t]\S+)*")
 _GAPS = re.compile(r"\S(?:[^\S\n]{2,}|\t[^\S\n]*)(?=\S)")
 _RULE = re.compile(r"(?=[\s\-=_+|─━═]*[\-=_─━═]{3})[\s\-=_+|─━═]*")
 # "Beard trim ........ 11.50"
@@ -111,14 +112,7 @@ def _label_column(line: str) -> int:
 
 
 def _cells(line: str) -> list[_Cell]:
-    found, start = [], len(line) - len(line.lstrip())
-    end = len(line.rstrip())
-    for gap in _GAP.finditer(line, start, end):
-        found.append(_Cell(start, gap.start(), line[start : gap.start()]))
-        start = gap.end()
-    if start < end:
-        found.append(_Cell(start, end, line[start:end]))
-    return found
+    return [_Cell(*cell.span(), cell[0]) for cell in _CELL.finditer(line)]
 
 
 def _numbered(lines: Sequence[str], cells: Sequence[Sequence[_Cell]]) -> list[bool]:

@@ -57,10 +57,8 @@ def _is_missing(path: str) -> bool:
     """Whether there is no file. One in a folder that may not be read is not missing: its document must stay."""
     try:
         os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
+    except OSError as fault:
+        return isinstance(fault, FileNotFoundError | NotADirectoryError)
     return False
 
 

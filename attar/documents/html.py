@@ -2,6 +2,7 @@
 
 import html
 import io
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
@@ -342,7 +343,8 @@ def read_epub(blob: Blob) -> Iterator[SourceDocument]:
         ):
             folder = place.rpartition("/")[0]
             page = unquote(items.get(reference, "")).partition("#")[0]
-            member = _joined(folder, page)
+            # From the folder of the book's description; `..` leads no further than to the top.
+            member = posixpath.normpath(f"/{folder}/{page}").lstrip("/")
             if not page or member not in archive.NameToInfo:
                 continue
             check_size(blob.where, archive.NameToInfo[member].file_size, min(blob.max_bytes, _MAX_PAGE))
@@ -357,18 +359,3 @@ def read_epub(blob: Blob) -> Iterator[SourceDocument]:
             for name in ("title", "date")
         ]
     yield builder.build(*facts)
-
-
-def _joined(folder: str, page: str) -> str:
-    """The path of a page from the folder of the book's description.
-
-    >>> _joined("OEBPS/text", "../pages/one.xhtml"), _joined("", "one.xhtml")
-    ('OEBPS/pages/one.xhtml', 'one.xhtml')
-    """
-    parts = [part for part in folder.split("/") if part]
-    for part in page.split("/"):
-        if part == "..":
-            parts = parts[:-1]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)

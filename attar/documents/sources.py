@@ -21,38 +21,27 @@ from attar.documents.programs import CONVERTED, INSTALL_OCR, PICTURES, has_ocr, 
 from attar.errors import AttarError, FormatError, quoted
 from attar.files import replace_surrogates
 
-# Which function reads a file, by its suffix.
-_READERS: dict[str, Callable[[Blob], Iterator[SourceDocument]]] = {
-    ".txt": read_text,
-    ".text": read_text,
-    ".log": read_text,
-    ".rst": read_text,
-    ".yaml": read_text,
-    ".yml": read_text,
-    ".md": read_markdown,
-    ".markdown": read_markdown,
-    ".html": read_html,
-    ".htm": read_html,
-    ".xhtml": read_html,
-    ".pdf": read_pdf,
-    ".docx": read_docx,
-    ".pptx": read_pptx,
-    ".rtf": read_rtf,
-    ".odt": read_opendocument,
-    ".ods": read_opendocument,
-    ".odp": read_opendocument,
-    ".epub": read_epub,
-    ".ics": read_calendar,
-    ".vcf": read_contacts,
-    ".csv": read_csv,
-    ".tsv": read_csv,
-    ".xlsx": read_xlsx,
-    ".json": read_json,
-    ".jsonl": read_json_lines,
-    ".ndjson": read_json_lines,
-    ".parquet": read_parquet,
-    **dict.fromkeys(PICTURES, read_picture),
+# The suffixes of the files that a function reads.
+_KINDS: dict[Callable[[Blob], Iterator[SourceDocument]], str] = {
+    read_text: ".txt .text .log .rst .yaml .yml",
+    read_markdown: ".md .markdown",
+    read_html: ".html .htm .xhtml",
+    read_pdf: ".pdf",
+    read_docx: ".docx",
+    read_pptx: ".pptx",
+    read_rtf: ".rtf",
+    read_opendocument: ".odt .ods .odp",
+    read_epub: ".epub",
+    read_calendar: ".ics",
+    read_contacts: ".vcf",
+    read_csv: ".csv .tsv",
+    read_xlsx: ".xlsx",
+    read_json: ".json",
+    read_json_lines: ".jsonl .ndjson",
+    read_parquet: ".parquet",
+    read_picture: " ".join(PICTURES),
 }
+_READERS = {suffix: reader for reader, suffixes in _KINDS.items() for suffix in suffixes.split()}
 # Those that have other files in them.
 _ARCHIVES = {".zip": read_zip, ".tar": read_tar, ".eml": read_eml, ".mbox": read_mbox, ".msg": read_msg}
 _COMPRESSED = {".gz": "", ".xz": "", ".tgz": ".tar", ".txz": ".tar"}

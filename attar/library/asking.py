@@ -214,10 +214,16 @@ def _score_phrases(
 ) -> tuple[dict[str, float], PhraseScores]:
     """What is added to the phrases of each document that answers, without damaged ones, and the scores of these."""
     biases = _biases(candidates)
-    score = _all_scores(biases, each_shard(lambda shard: shard.scores(question, biases)))
-    sound = [document for document in candidates if document.name in score.log_sums]
-    # Biases are measured from the best document: without it they are others.
-    return (biases, score) if sound == candidates else _score_phrases(each_shard, question, sound)
+    shards = each_shard(lambda shard: shard.scores(question, biases))
+    (log_sums,) = joined([shard.log_sums] for shard in shards)
+    sound = [document for document in candidates if document.name in log_sums]
+    if sound != candidates:
+        # Biases are measured from the best document: without it they are others.
+        return _score_phrases(each_shard, question, sound)
+    # The score of "no answer" depends on the question only.
+    null = next((shard for shard in shards if shard.log_sums), shards[0]).null
+    # In the order of ranks, whichever the shards are: the sum depends on the order.
+    return biases, PhraseScores({name: log_sums[name] for name in biases}, null)
 
 
 def _biases(documents: Sequence[RankedDocument]) -> dict[str, float]:
@@ -238,15 +244,6 @@ def _biases(documents: Sequence[RankedDocument]) -> dict[str, float]:
         - _LENGTH * math.log(max(document.tokens, shortest) / shortest)
         for document in documents
     }
-
-
-def _all_scores(biases: Mapping[str, float], shards: Sequence[PhraseScores]) -> PhraseScores:
-    (log_sums,) = joined([shard.log_sums] for shard in shards)
-    # In the order of ranks, whichever the shards are: the sum depends on the order.
-    log_sums = {name: log_sums[name] for name in biases if name in log_sums}
-    # The score of "no answer" depends on the question only.
-    known = next((shard for shard in shards if shard.log_sums), shards[0])
-    return PhraseScores(log_sums, known.null)
 
 
 def _all_phrases(shards: Sequence[LikeliestPhrases]) -> LikeliestPhrases:

@@ -86,11 +86,10 @@ class Draft(NamedTuple):
 
     def labelled(self, tags: Sequence[str] | None, metadata: Mapping[str, str] | None) -> "Draft":
         """The document with these tags and metadata, which were checked; None: those that it has."""
-        origin = self.origin
-        if tags is not None:
-            origin = origin._replace(tags=tuple(dict.fromkeys(tags)))
-        if metadata is not None:
-            origin = origin._replace(metadata=dict(metadata))
+        origin = self.origin._replace(
+            tags=self.origin.tags if tags is None else tuple(dict.fromkeys(tags)),
+            metadata=self.origin.metadata if metadata is None else dict(metadata),
+        )
         return self._replace(origin=origin)
 
     @classmethod
@@ -224,17 +223,14 @@ def read_upload(files: "FileReader", name: str, data: bytes, source: str = "") -
 def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
     """The origin of a document after a text was appended: its file is no longer the whole of it."""
     earlier = unpack_parts(before.entry.parts, before.name)
-    labels = Origin(tags=before.entry.tags, metadata=before.entry.metadata)
+    entry = before.entry
+    origin = Origin(date=entry.date, incomplete=entry.incomplete, tags=entry.tags, metadata=entry.metadata)
     if not earlier and not parts:
-        return labels._replace(date=before.entry.date, incomplete=before.entry.incomplete)
+        return origin
     # The pages of two files would have the same labels.
     labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else parts
-    length = _characters(before)
-    return labels._replace(
-        date=before.entry.date,
-        parts=[*earlier, *_shifted(labelled, length + (joint if length else 0))],
-        incomplete=before.entry.incomplete,
-    )
+    length = before.memory.phrases.characters
+    return origin._replace(parts=[*earlier, *_shifted(labelled, length + (joint if length else 0))])
 
 
 def merged_origin(records: Sequence[Record], joint: int) -> Origin:
@@ -242,7 +238,8 @@ def merged_origin(records: Sequence[Record], joint: int) -> Origin:
     parts: list[tuple[int, str]] = []
     start = 0
     for record in records:
-        name, length = record.name, _characters(record)
+        # The text need not be kept.
+        name, length = record.name, record.memory.phrases.characters
         labelled = [
             (at, f"{name}, {label}" if label else name)
             for at, label in unpack_parts(record.entry.parts, name)
@@ -252,11 +249,6 @@ def merged_origin(records: Sequence[Record], joint: int) -> Origin:
     missing = [f"{record.name}: {record.entry.incomplete}" for record in records if record.entry.incomplete]
     tags = dict.fromkeys(tag for record in records for tag in record.entry.tags)
     return Origin(parts=parts, incomplete="; ".join(missing), tags=tuple(tags)[:MOST_LABELS])
-
-
-def _characters(record: Record) -> int:
-    """The characters of a document's text, which need not be kept."""
-    return record.memory.phrases.characters
 
 
 def _shifted(parts: Parts, characters: int, first: str = "") -> list[tuple[int, str]]:

@@ -12,6 +12,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from attar.errors import FormatError, OptionError
@@ -66,11 +67,8 @@ def search(
     )
     names = [candidates[at].name for at, _ in order[:top]]
     (shown,) = joined(each_shard(lambda shard: [shard.sentences(query, names, passages)]))
-    return [
-        Hit(name, shown[name].title, score, shown[name].sentences, shown[name].passages)
-        for name, (_, score) in zip(names, order, strict=False)
-        if name in shown
-    ]
+    scores = zip(names, order, strict=False)
+    return [replace(shown[name], score=score) for name, (_, score) in scores if name in shown]
 
 
 def verify(each_shard: "EachShard", quote: str, within: Subset | None = None) -> Verified:

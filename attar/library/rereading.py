@@ -68,6 +68,8 @@ def check_texts(store: Store) -> None:
 
 def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress) -> Reread:
     """Read all documents with another reader, which is loaded if it is needed, and switch the library to it."""
+    from attar.reader.reader import Reader
+
     fingerprint = reader.fingerprint
     with _locked(store.path / "reread") as folder:
         _clean(store, folder, fingerprint)
@@ -75,7 +77,7 @@ def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress)
             return Reread(fingerprint, len(store), 0)
         check_texts(store)
         with Store.open(folder / fingerprint, reader=fingerprint) as staged:
-            new = _loaded(reader)
+            new = Reader.of(reader) if isinstance(reader, ReaderFolder) else reader
             work = _Rereading(store, staged, new, make_signer(None, new), progress)
             for _ in range(_PASSES):
                 if work.catch_up() <= _FEW:
@@ -88,12 +90,6 @@ def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress)
             header = store.switch_reader(fingerprint, staged, finish)
         _clean(store, folder, fingerprint)
         return Reread(fingerprint, header.documents, work.read)
-
-
-def _loaded(reader: "Reader | ReaderFolder") -> "Reader":
-    from attar.reader.reader import Reader
-
-    return Reader.of(reader) if isinstance(reader, ReaderFolder) else reader
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from attar.library.documents import (
 from attar.library.finding import SearchedText, doubtful_words, is_number, other_spellings, says_word
 from attar.options import MOST_LOOK
 from attar.progress import check_stopped
-from attar.results import Answer, Excerpt, QuotedPlace, Sentence, Subset
+from attar.results import Answer, Excerpt, Hit, QuotedPlace, Sentence, Subset
 from attar.search.index import SearchIndex
 from attar.search.lexical import Corpus
 from attar.search.ranking import CorpusQuery, Nearest, RankedDocument, Standards
@@ -94,15 +94,6 @@ class LikeliestPhrases:
     shares: dict[str, list[Answer]]
     sentences: "list[FoundSentence]"
     count: int
-
-
-@dataclass(frozen=True)
-class BestSentences:
-    """A document's title, its sentences that fit a query best, and the passages around them."""
-
-    title: str
-    sentences: list[Sentence]
-    passages: list[Excerpt]
 
 
 class RecentScores:
@@ -214,8 +205,8 @@ class OpenedShard:
         matches = self._recent.scored(self._reader, query, documents).matches() if documents else []
         return {document.name: match for document, match in zip(documents, matches, strict=True)}
 
-    def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, BestSentences]:
-        """The sentences of documents that fit a query best; none of a text that is not kept."""
+    def sentences(self, query: str, names: Iterable[str], passages: bool) -> dict[str, Hit]:
+        """Documents with their sentences that fit a query best; none of a text that is not kept."""
         documents = self._opened(names)
         kept = [document for document in documents if document.text is not None]
         scored = self._recent.scored(self._reader, query, kept).documents if kept else []
@@ -356,12 +347,14 @@ class OpenedShard:
             return None
 
 
-def _shown_sentences(document: OpenDocument, places: list[tuple[int, int]], passages: bool) -> BestSentences:
+def _shown_sentences(document: OpenDocument, places: list[tuple[int, int]], passages: bool) -> Hit:
     """A document's sentences at some places, and with `passages` the paragraphs around them."""
     text, parts = document.text or "", document.parts
     around = passages_around(text, places) if passages else []
-    return BestSentences(
+    return Hit(
+        document.name,
         document.entry.title,
+        0.0,
         [Sentence(text[start:end], start, end, place_in(parts, start)) for start, end in places],
         [Excerpt(text[start:end], start, end, place_in(parts, start)) for start, end in around],
     )

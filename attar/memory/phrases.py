@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 2**31 - 2
 _BYTES_PER_CHARACTER = 64
 
 
-# The index as bytes is this in MessagePack, compressed: the arrays of `_ARRAYS`, the texts, what is before the tail.
+# The index as bytes is this in MessagePack, compressed: the arrays of `ARRAYS`, the texts, what is before the tail.
 _Written = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, int, int]
 # The characters of the text, and the length of the rest when it is decompressed.
 _SIZES = struct.Struct("<QQ")
@@ -152,7 +152,7 @@ class PhraseIndex:
 
         These are eight per phrase for its place in the texts, and up to ten per word.
         """
-        arrays = (int(getattr(self, name).nbytes) for name in (*_ARRAYS, "sentences"))
+        arrays = (int(getattr(self, name).nbytes) for name in (*ARRAYS, "sentences"))
         return sum(arrays) + len(self.covered) + len(self.tail) + 8 * len(self) + 10 * len(self.words)
 
     def take(self, chosen: NDArray[np.intp]) -> "PhraseIndex":
@@ -224,7 +224,7 @@ class PhraseIndex:
     def to_bytes(self) -> bytes:
         """The index as bytes."""
         arrays = []
-        for name, dtype in _ARRAYS.items():
+        for name, dtype in ARRAYS.items():
             array = getattr(self, name)
             if name.endswith("starts"):
                 array = np.diff(array, prepend=array.dtype.type(0))
@@ -241,9 +241,9 @@ class PhraseIndex:
             characters, size = _SIZES.unpack_from(data)
             whole = _decompress(data[_SIZES.size :], size, characters)
             *columns, tail_phrases, tail_sentences = msgspec.msgpack.decode(whole, type=_Written)
-            covered, tail = (str(text, "utf-8", "surrogatepass") for text in columns[len(_ARRAYS) :])
+            covered, tail = (str(text, "utf-8", "surrogatepass") for text in columns[len(ARRAYS) :])
             arrays: dict[str, Any] = {}
-            for (name, dtype), column in zip(_ARRAYS.items(), columns, strict=False):
+            for (name, dtype), column in zip(ARRAYS.items(), columns, strict=False):
                 array = np.frombuffer(column, dtype)
                 arrays[name] = np.cumsum(array, dtype=dtype) if name.endswith("starts") else array
             arrays["priors"] = arrays["priors"].astype(np.float32)
@@ -298,7 +298,8 @@ class PhraseIndex:
     __hash__ = None  # type: ignore[assignment]  # compared by its arrays
 
 
-_ARRAYS: dict[str, np.dtype[Any]] = {
+# How arrays are written.
+ARRAYS: dict[str, np.dtype[Any]] = {
     "starts": np.dtype("<u4"),
     "lengths": np.dtype("<u2"),
     "priors": np.dtype("<f2"),

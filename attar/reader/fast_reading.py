@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
-from attar.memory.phrases import PhraseIndex
+from attar.memory.phrases import ARRAYS, PhraseIndex
 from attar.progress import Progress, check_stopped
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
 from attar.reader.windows import FoundPhrases, PieceTokenizer, WindowedText, memories_of, text_groups
@@ -184,16 +184,7 @@ def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, NDA
 
 # The arrays of a memory and of its index; and what else the index has.
 _OF_MEMORY = ("numbers", "scales")
-_OF_INDEX = (
-    "starts",
-    "lengths",
-    "sentences",
-    "priors",
-    "sentence_starts",
-    "sentence_lengths",
-    "word_starts",
-    "words",
-)
+_OF_INDEX = (*ARRAYS, "sentences")
 _OTHERS = tuple(each.name for each in fields(PhraseIndex) if each.name not in _OF_INDEX)
 
 

@@ -138,10 +138,10 @@ class Projection:
 class Statistics:
     """Sums over a corpus: of unit token states, of their outer products, of the documents that hold each word piece.
 
-    >>> one = Statistics.empty("r", size=2, pieces=4).with_document(np.array([1, 3]), np.eye(2, dtype=np.float32))
-    >>> two = one.with_document(np.array([3]), np.ones((1, 2), np.float32))
-    >>> two.documents, two.frequencies.tolist()
-    (2, [0, 1, 0, 2])
+    >>> one = Statistics.empty("r", size=2, pieces=4).with_words(np.array([1, 3]))
+    >>> two = one.with_words(np.array([3])).with_states(np.array([3]), np.ones((1, 2), np.float32))
+    >>> two.documents, two.tokens, two.frequencies.tolist()
+    (2, 1, [0, 1, 0, 2])
     """
 
     reader: str
@@ -162,10 +162,6 @@ class Statistics:
     def state_size(self) -> int:
         """d, the size of the states that they are fitted to."""
         return len(self.total) if self.map is None else self.map.sizes[0]
-
-    def with_document(self, ids: NDArray[np.int64], states: Floats) -> "Statistics":
-        """Continued by a document: its word pieces `[n]` and their states `[n, d]`."""
-        return self.with_words(ids).with_states(ids, states)
 
     def with_states(self, ids: NDArray[np.int64], states: Floats) -> "Statistics":
         """Continued by some states `[n, d]` of a document alone: those of a long one come window by window."""

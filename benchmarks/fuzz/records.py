@@ -150,7 +150,7 @@ def signature_target(folder: Path) -> Iterator[Target]:
     """Statistics and signatures of search: refused, or usable."""
     random = np.random.default_rng(0)
     ids, states = random.integers(0, 40, 30), random.standard_normal((30, 6)).astype(np.float32)
-    statistics = Statistics.empty(READER, size=6, pieces=40).with_document(ids, states)
+    statistics = Statistics.empty(READER, size=6, pieces=40).with_words(ids).with_states(ids, states)
     projection = statistics.projection(4)
     sums = Sums.of(ids, states, projection)
     records = [

@@ -55,7 +55,7 @@ class Evaluation:
         if statistics is None:
             statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
             for ids, states in self.documents:
-                statistics = statistics.with_document(ids, states)
+                statistics = statistics.with_words(ids).with_states(ids, states)
         self.statistics = statistics
         self.scores: dict[str, Floats] = {}
 

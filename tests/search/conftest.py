@@ -31,5 +31,5 @@ def corpus():
 def statistics(corpus):
     found = Statistics.empty("r", size=SIZE, pieces=PIECES)
     for ids, states in corpus:
-        found = found.with_document(ids, states)
+        found = found.with_words(ids).with_states(ids, states)
     return found

@@ -19,7 +19,7 @@ HIDDEN, OUT = 9, 12
 def fitted(documents, learned=None):
     found = Statistics.empty("r", size=SIZE, pieces=PIECES, map=learned)
     for ids, states in documents:
-        found = found.with_document(ids, states)
+        found = found.with_words(ids).with_states(ids, states)
     return found
 
 
