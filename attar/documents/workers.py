@@ -136,8 +136,8 @@ class FileReader:
                 yield from self._documents(file, converted, on_bad)
             return
         # No message can have half of a surrogate pair, which a file's name can.
-        names = map(replace_surrogates, (str(file.path), file.source, file.name))
-        request = Request(*names, self.limits)
+        path, source, name = map(replace_surrogates, (str(file.path), file.source, file.name))
+        request = Request(path, source, name, self.limits)
         if self._in_process:
             yield from self._taken(_replies(request, os.dup(stream.fileno())), file, on_bad)
             return
