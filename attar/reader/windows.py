@@ -1,5 +1,6 @@
 """Texts into word pieces, and into windows of whole sentences; the phrases of windows into memories. Without torch."""
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from tokenizers import Tokenizer
 from tokenizers.processors import TemplateProcessing
 
 from attar.errors import FormatError, quoted
-from attar.files import replace_surrogates
 from attar.memory.memory import Floats, Memory
 from attar.memory.phrases import JOINT, PhraseIndex
 from attar.options import LONGEST
@@ -29,6 +29,8 @@ PARAGRAPH = 128
 _SENTENCES = 2_000
 # The longest phrase, in characters: a word that the tokenizer does not know may be as long as the text.
 _LONGEST_PHRASE = 1_000
+# Half of a surrogate pair is in no encoding; the replacement has as many characters.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # Characters of a sentence that are read at once.
 _TOGETHER = 20_000
 
@@ -82,7 +84,7 @@ class PieceTokenizer:
         return np.concatenate(ids), np.concatenate(places)
 
     def _read_parts(self, parts: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        encoded = self._tokenizer.encode_batch([*map(replace_surrogates, parts)], add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch(_encodable(parts), add_special_tokens=False)
         return [
             (np.array(part.ids, np.int64), np.array(part.offsets, np.int64).reshape(-1, 2))
             for part in encoded
@@ -90,9 +92,7 @@ class PieceTokenizer:
 
     def read_questions(self, questions: Sequence[str]) -> list[NDArray[np.int32]]:
         """The ids of questions, with special tokens."""
-        encoded = self._tokenizer.encode_batch_fast(
-            [*map(replace_surrogates, questions)], add_special_tokens=True
-        )
+        encoded = self._tokenizer.encode_batch_fast(_encodable(questions), add_special_tokens=True)
         return [np.array(question.ids, np.int32) for question in encoded]
 
     @cached_property
@@ -139,6 +139,10 @@ def _is_mark(character: str) -> bool:
     [True, True, True, True, False, False, False]
     """
     return unicodedata.category(character).startswith("P") and character not in "%&#@*§‰"
+
+
+def _encodable(texts: Sequence[str]) -> list[str]:
+    return [_SURROGATE.sub("\ufffd", text) for text in texts]
 
 
 class FoundPhrases(NamedTuple):
