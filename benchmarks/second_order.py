@@ -21,7 +21,7 @@ import typer
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attar.ops.checks import length_mask
+from attar.ops.checks import accumulation_dtype, length_mask, without_autocast
 from attar.ops.reference import squash
 from attar.paper.build import tell_story
 from attar.paper.cloze import document_writer
@@ -61,14 +61,17 @@ class Unit(nn.Module):
         return self.read_plainly(inputs)
 
     def read_plainly(self, inputs: Float[Tensor, "B n k3"]) -> Float[Tensor, "B n k"]:
-        """Token by token, from the inputs' part of the gates' sums."""
+        """Token by token, from the inputs' part of the gates' sums; C is float32 or wider, as in the kernels."""
         batch, n, _ = inputs.shape
-        h, C = inputs.new_zeros(batch, self.size), inputs.new_zeros(batch, self.size, self.size)
+        h, summed = inputs.new_zeros(batch, self.size), accumulation_dtype(inputs.dtype)
+        C = inputs.new_zeros(batch, self.size, self.size, dtype=summed)
         states = []
         for t in range(n):
-            read = squash(torch.bmm(C, h[:, :, None])[:, :, 0])
+            with without_autocast(inputs):
+                read = squash(torch.bmm(C, h.to(summed)[:, :, None])[:, :, 0]).to(inputs.dtype)
             h = self._step(inputs[:, t] + self.of_reading(read), self.of_state(h), h)
-            C = torch.baddbmm(C, h[:, :, None], h[:, None])
+            with without_autocast(inputs):
+                C = torch.baddbmm(C, h.to(summed)[:, :, None], h.to(summed)[:, None])
             states.append(h)
         return torch.stack(states, 1)
 
