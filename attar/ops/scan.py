@@ -37,8 +37,8 @@ def encode_adaptive(
 
     A cell may return a third, what is written in place of f_t. `backward="checkpoint"` keeps a memory per segment of
     tokens and recomputes the others forward. `backward="invert"`, for `AffineGates`, recomputes them backward from the
-    last one, as the paper does, and keeps one only where undoing the decay would leave fewer than four correct
-    decimal digits.
+    last one, as the paper does, and keeps one only where undoing the decay would cost more than three decimal
+    digits.
 
     >>> always = lambda h, f, reading: (torch.ones(1), torch.ones(1))
     >>> encode_adaptive(torch.zeros(1, 2, 1), torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), always)[0].tolist()
