@@ -4,7 +4,7 @@
 
 The unit reads its own memory, h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1}) and C ← C + h_t h_tᵀ. On a GPU it is one
 kernel forward and one backward. Its state is that of a GRU with linear memory of the same k; "equal parameters" is a
-GRU with a larger k.
+GRU with a larger k. "From 0" is the unit whose weights of what it reads start at 0.
 """
 
 import copy
@@ -35,7 +35,7 @@ from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS
 
-UNITS = ("second-order", "gru, equal state", "gru, equal parameters")
+UNITS = ("second-order", "second-order, from 0", "gru, equal state", "gru, equal parameters")
 
 
 class Unit(nn.Module):
@@ -102,6 +102,14 @@ class SecondOrderNetwork(Network):
         self.document_encoder = SecondOrderEncoder(options.embedding_size, options.hidden_size)  # type: ignore[assignment]
 
 
+class FromZeroNetwork(SecondOrderNetwork):
+    """What is read has a size of 1, embeddings of words a tenth: random weights of it drown the words."""
+
+    def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
+        super().__init__(options, words, entities)
+        nn.init.zeros_(self.document_encoder.unit.of_reading.weight)  # type: ignore[arg-type, union-attr]
+
+
 def long_story(rng: Random, name: str, tokens: int) -> Any:
     """A story of eight facts between remarks without names, of about `tokens` tokens."""
     story = tell_story(rng, name, facts=8)
@@ -152,10 +160,10 @@ def run(unit: str, options: TrainingOptions) -> Result:
     cloze_set = ClozeSet.open(options.data)
     data = TrainingData.of(cloze_set)
     vocabulary = data.vocabulary
-    if unit == UNITS[2]:
+    if unit == UNITS[3]:
         size = equal_size(options.network(), len(vocabulary), vocabulary.entities)
         options = replace(options, hidden_size=size)
-    kind = SecondOrderNetwork if unit == UNITS[0] else Network
+    kind = {UNITS[0]: SecondOrderNetwork, UNITS[1]: FromZeroNetwork}.get(unit, Network)
     with patch("attar.paper.train.Network", kind):
         training = TrainingRun(options, data)
     (options.folder / RUN).mkdir(parents=True, exist_ok=True)
@@ -212,6 +220,7 @@ def main(
     documents: Annotated[int, typer.Option(help="Training documents.")] = 3_000,
     epochs: Annotated[int, typer.Option(help="Epochs.")] = 12,
     size: Annotated[int, typer.Option(help="Hidden size of the unit.")] = 48,
+    batch_size: Annotated[int, typer.Option(help="Documents per step.")] = 64,
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-2,
     seeds: Annotated[int, typer.Option(help="Networks of each kind.")] = 3,
     jobs: Annotated[int, typer.Option(help="Networks at a time.")] = 9,
@@ -219,7 +228,7 @@ def main(
     """A table of test accuracy with 95 % intervals over seeds, and the time of a step in GRUs."""
     write_set(out / "set", tokens, documents)
     base = TrainingOptions(
-        data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=64, lr=lr
+        data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=batch_size, lr=lr
     )
     base = replace(base, hidden_size=size, embedding_size=size)
     timed = measure_time(64, tokens, size)
