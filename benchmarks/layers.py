@@ -22,22 +22,26 @@ def layer_cases(timer: Timer, *, quick: bool = False) -> list[Case]:
     k, batch = (16, 2) if quick else (256, 8)
     trained: Shape = (2, 70, 8) if quick else (32, 750, 100)
     along: Shape = (2, 128, 8) if quick else (8, 2048, 64)
-    stream: Shape = (1, *along[1:])
     prepared = f"CPU lookup in a prepared ridge, k = {k}, {batch} documents"
     adaptive = "CPU adaptive, {} × {} × {}, forward + backward".format(*trained)
     lines = "CPU lookup_along, {}, {} × {:,} × {}, forward + backward"
-    gated, chunked = "CPU lookup_along, gated, {} × {:,} × {}".format(*stream), "ten plain lines of chunking"
+    gated, chunked = "CPU lookup_along, gated, {} × {:,} × {}", "ten plain lines of chunking"
 
     def of_lines(name: str) -> Case:
         run = functools.partial(along_vs_lines, timer, along, decayed=name == "decayed")
         return Case(lines.format(name, *along), chunked, at_most(1.2), run)
+
+    def of_tokens(batch: int) -> Case:
+        shape = batch, *along[1:]
+        run = functools.partial(along_vs_extend, timer, shape)
+        return Case(gated.format(*shape), "extend and lookup per token", Goal(20), run)
 
     gru = "torch.nn.GRU, forward + backward"
     return [
         Case(prepared, "keyed without a ridge", at_most(1.1), lambda: prepared_vs_plain(timer, batch, k)),
         Case(adaptive, gru, at_most(1.5), lambda: adaptive_vs_gru(timer, trained)),
         *map(of_lines, ("linear", "decayed")),
-        Case(gated, "extend and lookup per token", Goal(20), lambda: along_vs_extend(timer, stream)),
+        *map(of_tokens, (1, along[0])),
     ]
 
 

@@ -4,7 +4,7 @@
 
 The unit reads its own memory, h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1}) and C ← C + h_t h_tᵀ. On a GPU it is one
 kernel forward and one backward. Its state is that of a GRU with linear memory of the same k; "equal parameters" is a
-GRU with a larger k.
+GRU with a larger k. "From 0" is the unit whose weights of what it reads start at 0.
 """
 
 import copy
@@ -21,7 +21,7 @@ import typer
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attar.ops.checks import length_mask
+from attar.ops.checks import accumulation_dtype, length_mask, without_autocast
 from attar.ops.reference import squash
 from attar.paper.build import tell_story
 from attar.paper.cloze import document_writer
@@ -35,7 +35,7 @@ from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS
 
-UNITS = ("second-order", "gru, equal state", "gru, equal parameters")
+UNITS = ("second-order", "second-order, from 0", "gru, equal state", "gru, equal parameters")
 
 
 class Unit(nn.Module):
@@ -61,14 +61,17 @@ class Unit(nn.Module):
         return self.read_plainly(inputs)
 
     def read_plainly(self, inputs: Float[Tensor, "B n k3"]) -> Float[Tensor, "B n k"]:
-        """Token by token, from the inputs' part of the gates' sums."""
+        """Token by token, from the inputs' part of the gates' sums; C is float32 or wider, as in the kernels."""
         batch, n, _ = inputs.shape
-        h, C = inputs.new_zeros(batch, self.size), inputs.new_zeros(batch, self.size, self.size)
+        h, summed = inputs.new_zeros(batch, self.size), accumulation_dtype(inputs.dtype)
+        C = inputs.new_zeros(batch, self.size, self.size, dtype=summed)
         states = []
         for t in range(n):
-            read = squash(torch.bmm(C, h[:, :, None])[:, :, 0])
+            with without_autocast(inputs):
+                read = squash(torch.bmm(C, h.to(summed)[:, :, None])[:, :, 0]).to(inputs.dtype)
             h = self._step(inputs[:, t] + self.of_reading(read), self.of_state(h), h)
-            C = torch.baddbmm(C, h[:, :, None], h[:, None])
+            with without_autocast(inputs):
+                C = torch.baddbmm(C, h.to(summed)[:, :, None], h.to(summed)[:, None])
             states.append(h)
         return torch.stack(states, 1)
 
@@ -97,6 +100,14 @@ class SecondOrderNetwork(Network):
     def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
         super().__init__(options, words, entities)
         self.document_encoder = SecondOrderEncoder(options.embedding_size, options.hidden_size)  # type: ignore[assignment]
+
+
+class FromZeroNetwork(SecondOrderNetwork):
+    """What is read has a size of 1, embeddings of words a tenth: random weights of it drown the words."""
+
+    def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
+        super().__init__(options, words, entities)
+        nn.init.zeros_(self.document_encoder.unit.of_reading.weight)  # type: ignore[arg-type, union-attr]
 
 
 def long_story(rng: Random, name: str, tokens: int) -> Any:
@@ -149,10 +160,10 @@ def run(unit: str, options: TrainingOptions) -> Result:
     cloze_set = ClozeSet.open(options.data)
     data = TrainingData.of(cloze_set)
     vocabulary = data.vocabulary
-    if unit == UNITS[2]:
+    if unit == UNITS[3]:
         size = equal_size(options.network(), len(vocabulary), vocabulary.entities)
         options = replace(options, hidden_size=size)
-    kind = SecondOrderNetwork if unit == UNITS[0] else Network
+    kind = {UNITS[0]: SecondOrderNetwork, UNITS[1]: FromZeroNetwork}.get(unit, Network)
     with patch("attar.paper.train.Network", kind):
         training = TrainingRun(options, data)
     (options.folder / RUN).mkdir(parents=True, exist_ok=True)
@@ -209,6 +220,7 @@ def main(
     documents: Annotated[int, typer.Option(help="Training documents.")] = 3_000,
     epochs: Annotated[int, typer.Option(help="Epochs.")] = 12,
     size: Annotated[int, typer.Option(help="Hidden size of the unit.")] = 48,
+    batch_size: Annotated[int, typer.Option(help="Documents per step.")] = 64,
     lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-2,
     seeds: Annotated[int, typer.Option(help="Networks of each kind.")] = 3,
     jobs: Annotated[int, typer.Option(help="Networks at a time.")] = 9,
@@ -216,7 +228,7 @@ def main(
     """A table of test accuracy with 95 % intervals over seeds, and the time of a step in GRUs."""
     write_set(out / "set", tokens, documents)
     base = TrainingOptions(
-        data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=64, lr=lr
+        data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=batch_size, lr=lr
     )
     base = replace(base, hidden_size=size, embedding_size=size)
     timed = measure_time(64, tokens, size)

@@ -38,7 +38,7 @@ def memory_of(events: np.ndarray, decay: float = 1.0) -> np.ndarray:
 
 def by_memory(memory: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """c · C c of every candidate, in constant time."""
-    readouts = packed_lookup(memory[None], candidates, documents=[0] * len(candidates))
+    readouts = packed_lookup(memory, candidates)
     return (readouts * candidates).sum(1)
 
 

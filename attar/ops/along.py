@@ -92,7 +92,7 @@ def _in_chunks(
     scores = q @ k.mT
     first = torch.zeros_like(k[:, 0].mT @ v[:, 0]) if initial is None else initial
     if alpha is None:
-        scores = scores.tril()
+        scores = scores.tril_()
         before = sums_before(first, k.mT @ v, None)
     else:
         alpha = torch.nn.functional.pad(alpha, (0, missing), value=1.0)
@@ -103,7 +103,9 @@ def _in_chunks(
         after, kept = decay_after(alpha)
         before = sums_before(first, (k * after[..., None]).mT @ v, kept)
         q = q * alpha.cumprod(2)[..., None]
-    readouts = (q @ before + scores @ v).flatten(1, 2)
+    # One product adds to the other: a pass over all readouts less.
+    both = torch.baddbmm(*(x.flatten(0, 1) for x in (q @ before, scores, v)))
+    readouts = both.view(v.shape[0], v.shape[1] * CHUNK, v.shape[3])
     return readouts.index_select(1, torch.arange(n, device=k.device)) if traced else readouts[:, :n]
 
 

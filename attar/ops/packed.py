@@ -205,23 +205,18 @@ def _level_size(scales: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch p"]:
     return scales.index_select(-1, rows) * scales.index_select(-1, columns) / LEVELS
 
 
-def packed_lookup(
-    packed: npt.NDArray[Any] | Tensor,
-    queries: Numbers,
-    documents: Sequence[int] | npt.NDArray[Any] | Tensor | None = None,
-    out: Numbers | None = None,
-) -> Numbers:
-    """C q from packed triangles, float32 or float64: of one `[p]` and a query `[k]`, or of `[D, p]` and `[m, k]`.
+def packed_lookup(packed: npt.NDArray[Any] | Tensor, queries: Numbers, out: Numbers | None = None) -> Numbers:
+    """C q from a packed triangle `[p]`, float32 or float64, for one query `[k]` or several `[m, k]`.
 
-    The i-th query goes to document `documents[i]`, by default to the i-th. `packed` may be read-only.
+    `packed` may be read-only.
 
-    >>> packed_lookup(np.array([1.0, 2.0, 5.0]), np.array([1.0, 0.0])).tolist()
+    >>> C = np.array([1.0, 2.0, 5.0])
+    >>> packed_lookup(C, np.array([1.0, 0.0])).tolist()
     [1.0, 2.0]
-    >>> C, q = np.array([[1.0, 2.0, 5.0], [1.0, 0.0, 1.0]]), np.array([[1.0, 0.0], [3.0, 4.0]])
-    >>> packed_lookup(C, q, documents=[1, 0]).tolist()
-    [[1.0, 0.0], [11.0, 26.0]]
+    >>> packed_lookup(C, np.array([[1.0, 0.0], [0.0, 1.0]])).tolist()
+    [[1.0, 2.0], [2.0, 5.0]]
     """
-    if documents is None and type(queries) is type(packed) is np.ndarray:
+    if type(queries) is type(packed) is np.ndarray:
         readout = _lookup_if_plain(packed, queries, out)
         if readout is not None:
             return readout
@@ -229,17 +224,13 @@ def packed_lookup(
     if q.ndim not in (1, 2) or q.shape[-1] == 0:
         raise ShapeError.expected("queries", "[k] or [m, k] with k ≥ 1", str(list(q.shape)))
     k = q.shape[-1]
-    rows = _as_triangles(packed, k, q.dtype, q.ndim).reshape(-1, triangle_size(k))
-    chosen = range(len(rows)) if documents is None else _as_indices(documents, len(rows))
-    if len(chosen) != q.size // k:
-        what = "packed" if documents is None else "documents"
-        raise ShapeError.expected(what, f"one for each of {q.size // k} queries", str(len(chosen)))
+    C = _as_triangle(packed, k, q.dtype)
     R = np.empty_like(q) if out is None else _writable("out", _as_array("out", out, q.dtype))
     if R.shape != q.shape:
         raise ShapeError.expected("out", str(list(q.shape)), str(list(R.shape)))
     x, y, spmv = q.reshape(-1), R.reshape(-1), SPMV[q.dtype]
-    for document, at in zip(chosen, range(0, q.size, k), strict=True):
-        spmv(k, 1.0, rows[document], x, 1, at, 0.0, y, 1, at, 0, 1)
+    for at in range(0, q.size, k):
+        spmv(k, 1.0, C, x, 1, at, 0.0, y, 1, at, 0, 1)
     if out is not None:
         return out
     return R if isinstance(queries, np.ndarray) else torch.from_numpy(R)
@@ -284,7 +275,7 @@ def packed_update(
     if F.ndim not in (1, 2) or F.shape[-1] == 0:
         raise ShapeError.expected("f", "[k] or [r, k] with k ≥ 1", str(list(F.shape)))
     k = F.shape[-1]
-    C, weights = _writable("packed", _as_triangles(packed, k, F.dtype, 1)), np.asarray(weight, np.float64)
+    C, weights = _writable("packed", _as_triangle(packed, k, F.dtype)), np.asarray(weight, np.float64)
     count = F.size // k
     if weights.shape not in ((), (count,)):
         raise ShapeError.expected("weight", f"one number, or [{count}]", str(list(weights.shape)))
@@ -299,31 +290,12 @@ def packed_update(
         np.add(C, TRTTP[F.dtype](product.T, "U")[0], out=C)
 
 
-def _as_triangles(packed: object, k: int, dtype: np.dtype[Any], dimensions: int) -> Array:
-    """One memory `[p]`, or several `[D, p]`, if they are triangles for k."""
+def _as_triangle(packed: object, k: int, dtype: np.dtype[Any]) -> Array:
+    """A memory `[p]`, if it is a triangle for k."""
     C, p = _as_array("packed", packed, dtype), triangle_size(k)
-    if C.ndim != dimensions or C.shape[-1] != p:
-        shape = f"[{p}]" if dimensions == 1 else f"[D, {p}]"
-        raise ShapeError.expected("packed", f"{shape}, the triangle for k = {k}", str(list(C.shape)))
+    if C.shape != (p,):
+        raise ShapeError.expected("packed", f"[{p}], the triangle for k = {k}", str(list(C.shape)))
     return C
-
-
-def _as_indices(documents: Sequence[int] | Array | Tensor, count: int) -> list[int]:
-    """Document indices as a list, all below the count.
-
-    >>> _as_indices(np.array([2, 0]), 3)
-    [2, 0]
-    """
-    indices = np.asarray(documents)
-    if indices.ndim != 1:
-        raise ShapeError.expected("documents", "[m], one per query", str(list(indices.shape)))
-    if indices.size and indices.dtype.kind not in "iu":
-        raise DtypeError.expected("documents", "whole numbers", str(indices.dtype))
-    if indices.size and (indices.min() < 0 or indices.max() >= count):
-        wrong = indices.min() if indices.min() < 0 else indices.max()
-        raise ShapeError.expected("documents", f"numbers from 0 to {count - 1}", str(wrong))
-    as_list: list[int] = indices.tolist()
-    return as_list
 
 
 def _as_array(what: str, numbers: object, dtype: np.dtype[Any] | None = None) -> Array:

@@ -31,15 +31,14 @@ def encode_adaptive(
     lengths: checks.Lengths = None,
     initial: Memory | None = None,
     backward: Backward = "checkpoint",
-    digits: float = 4.0,
     backend: checks.Backend = "auto",
 ) -> Memory:
     """The memory whose gates read it: α_t, β_t = cell(h_t, f_t, C_t f_t).
 
     A cell may return a third, what is written in place of f_t. `backward="checkpoint"` keeps a memory per segment of
     tokens and recomputes the others forward. `backward="invert"`, for `AffineGates`, recomputes them backward from the
-    last one, as the paper does, and keeps one only where undoing the decay would leave fewer than `digits` correct
-    decimal digits.
+    last one, as the paper does, and keeps one only where undoing the decay would cost more than three decimal
+    digits.
 
     >>> always = lambda h, f, reading: (torch.ones(1), torch.ones(1))
     >>> encode_adaptive(torch.zeros(1, 2, 1), torch.tensor([[[1.0, 2.0], [0.0, 1.0]]]), always)[0].tolist()
@@ -79,7 +78,7 @@ def encode_adaptive(
         if torch.compiler.is_compiling():
             compiled: Tensor = torch.ops.attar.adaptive_scan(*inputs)[0]
             return compiled
-        memory: Tensor = AdaptiveScan.apply(*inputs, backward, digits)  # type: ignore[no-untyped-call]
+        memory: Tensor = AdaptiveScan.apply(*inputs, backward)  # type: ignore[no-untyped-call]
         return memory
 
 

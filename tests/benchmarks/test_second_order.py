@@ -26,6 +26,14 @@ def test_kernels_agree_with_the_plain_loop_in_states_and_gradients(n, k, device)
         torch.testing.assert_close(slope, exact, rtol=1e-4, atol=1e-4)
 
 
+def test_the_memory_of_a_long_text_is_summed_in_float32():
+    torch.manual_seed(0)
+    unit, x = Unit(4, 16), torch.randn(2, 1000, 4)
+    exact = unit(x)
+    states = unit.bfloat16()(x.bfloat16()).float()
+    assert (states - exact).norm() < 0.02 * exact.norm()
+
+
 @pytest.mark.nightly
 def test_the_command_compares_three_networks(tmp_path):
     short = ("--tokens", "60", "--documents", "20", "--epochs", "1", "--size", "8", "--seeds", "1")

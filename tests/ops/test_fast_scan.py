@@ -87,7 +87,7 @@ def test_gradients_agree_with_the_reference_for_gates_of_any_strength(strength, 
     cell = AffineGates(*(x.requires_grad_() for x in gates(STRENGTHS[strength]).tensors()))
     leaves, G = (h, f, initial, *cell.tensors()), torch.randn(3, 5, 5).double()
     results = []
-    for options in ({"backend": "reference"}, {"backward": backward, "digits": 12.0}):
+    for options in ({"backend": "reference"}, {"backward": backward}):
         memory = encode_adaptive(h, f, cell, initial=initial, lengths=[37, 20, 0], **options)
         results.append(torch.autograd.grad(memory, leaves, G))
     for expected, found in zip(*results, strict=True):

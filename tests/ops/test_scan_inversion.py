@@ -15,11 +15,10 @@ def constant_gates(alpha, k=4):
     return AffineGates(torch.zeros(2, 1), torch.zeros(2, k), torch.tensor([logit, 0.0]))
 
 
-def read(alpha, digits, n=192, k=4, dtype=torch.float32):
+def read(alpha, n=192, k=4, dtype=torch.float32):
     h = torch.zeros(1, n, 1, dtype=dtype)
     f = torch.randn(1, n, k, dtype=dtype, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    options = {"backward": "invert", "digits": digits}
-    return f, encode_adaptive(h, f, constant_gates(alpha, k), **options)
+    return f, encode_adaptive(h, f, constant_gates(alpha, k), backward="invert")
 
 
 def anchors_of(memory):
@@ -28,28 +27,18 @@ def anchors_of(memory):
     return len(kept), sum(anchor is not None for anchor in kept)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "digits", "kept"),
-    [(1.0, 4.0, 0), (0.99, 4.0, 0), (0.95, 4.0, 1), (0.5, 4.0, 3), (0.5, -1000.0, 0), (0.0, 4.0, 3)],
-)
-def test_memories_are_kept_where_decay_would_cost_too_many_digits(alpha, digits, kept):
-    _, memory = read(alpha, digits)
+@pytest.mark.parametrize(("alpha", "kept"), [(1.0, 0), (0.99, 0), (0.95, 1), (0.5, 3), (0.0, 3)])
+def test_memories_are_kept_where_decay_would_cost_too_many_digits(alpha, kept):
+    _, memory = read(alpha)
     assert anchors_of(memory) == (3, kept)
 
 
-def gradient_error(alpha, digits):
-    """How far the gradient of f lies from the reference's."""
-    f, memory = read(alpha, digits)
+@pytest.mark.parametrize("alpha", [1.0, 0.99, 0.9, 0.5, 0.0])
+def test_gradients_have_four_digits(alpha):
+    f, memory = read(alpha)
     exact = f.detach().double().requires_grad_()
     cell = AffineGates(*(x.double() for x in constant_gates(alpha).tensors()))
     expected = encode_adaptive(torch.zeros(1, 192, 1).double(), exact, cell, backend="reference")
     G = torch.randn(1, 4, 4)
     found, wanted = torch.autograd.grad(memory, f, G)[0], torch.autograd.grad(expected, exact, G.double())[0]
-    return float((found - wanted).norm() / wanted.norm())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("alpha", [1.0, 0.99, 0.9, 0.5, 0.0])
-@pytest.mark.parametrize("digits", [3.0, 5.0])
-def test_gradients_have_the_requested_digits(alpha, digits):
-    assert gradient_error(alpha, digits) < 10**-digits
+    assert (found - wanted).norm() < 1e-4 * wanted.norm()
