@@ -65,7 +65,7 @@ def read_tar(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
                     found = True
                     yield found_one
     if not found:
-        raise _nothing_in(blob)
+        _report_nothing_in(blob)
 
 
 def read_zip(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
@@ -81,7 +81,7 @@ def read_zip(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
                 continue
             if member.flag_bits & _ENCRYPTED:
                 encrypted = FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
-                report(encrypted, blob.report)
+                _refuse(encrypted, blob)
                 continue
             for found_one in _read_member(
                 blob, member.filename, member.file_size, partial(archive.open, member), read
@@ -89,7 +89,7 @@ def read_zip(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
                 found = True
                 yield found_one
     if not found:
-        raise _nothing_in(blob)
+        _report_nothing_in(blob)
 
 
 def _read_member(
@@ -116,7 +116,7 @@ def _read_member(
             member = replace(blob, where=where, name=name, file=file, compressed=True, depth=blob.depth + 1)
             yield from read(member)
     except AttarError as fault:
-        report(fault, blob.report)
+        _refuse(fault, blob)
 
 
 def read_attachment(
@@ -161,8 +161,17 @@ def _too_many(blob: Blob) -> FormatError:
     return FormatError(f"{blob.where} has more than {MAX_MEMBERS:,} files", "unpack it first")
 
 
-def _nothing_in(blob: Blob) -> FormatError:
-    return FormatError(f"{blob.where} has no documents", "leave it out")
+def _refuse(fault: AttarError, blob: Blob) -> None:
+    assert blob.budget is not None  # `_counted`
+    blob.budget.refused = True
+    report(fault, blob.report)
+
+
+def _report_nothing_in(blob: Blob) -> None:
+    """Refuse an archive without documents, unless it was said why they are not read."""
+    assert blob.budget is not None  # `_counted`
+    if not blob.budget.refused:
+        raise FormatError(f"{blob.where} has no documents", "leave it out")
 
 
 class _Member(tarfile.TarInfo):
