@@ -257,16 +257,24 @@ class _FoundPhrases:
     def places(self, probability: float) -> list[Answer]:
         """The phrases that are about as likely as the best, whose probability is given, in proportion to their shares.
 
-        Words of a sentence that was read again are those that the second look found.
+        What says the same in another document is as likely, although that document ranks behind: it may be a copy with
+        a few changes. Words of a sentence that was read again are those that the second look found.
         """
         best = max((phrase.probability for phrase in self.phrases), default=0.0)
         least = max(self.absent, _AS_LIKELY * best)
-        likely = [phrase for phrase in self.phrases if phrase.probability >= least]
         spans = [] if self.seen is None else self.seen.spans
-        return [
-            replace(_looked(phrase, spans), probability=probability * phrase.probability / best)
-            for phrase in sorted(likely, key=lambda phrase: -phrase.probability)
-        ]
+        kept: dict[str, list[Answer]] = {}
+        for phrase in sorted(self.phrases, key=lambda phrase: -phrase.probability):
+            place = _looked(phrase, spans)
+            group = kept.setdefault(normalised(place.text) or place.text, [])
+            same = next((earlier for earlier in group if _say_the_same(earlier, place)), None)
+            if same is not None:
+                group.append(replace(place, probability=same.probability))
+            elif phrase.probability >= least:
+                group.append(replace(place, probability=probability * phrase.probability / best))
+        return sorted(
+            (place for group in kept.values() for place in group), key=lambda place: -place.probability
+        )
 
 
 def _looked(phrase: Answer, spans: "Sequence[FoundSpan]") -> Answer:
@@ -359,7 +367,7 @@ def grouped(places: Sequence[Answer], copies: Mapping[str, Sequence[str]]) -> li
 
     >>> said = [Answer("the Tiber", 0.5, "place"), Answer("Rome", 0.2, "place"), Answer("Tiber,", 0.25, "place")]
     >>> [(group.text, group.count, group.probability) for group in grouped(said, {})]
-    [('the Tiber', 2, 0.75), ('Rome', 1, 0.2)]
+    [('the Tiber', 2, 0.5), ('Rome', 1, 0.2)]
     """
     groups: dict[str, list[Answer]] = {}
     for place in places:
@@ -368,7 +376,7 @@ def grouped(places: Sequence[Answer], copies: Mapping[str, Sequence[str]]) -> li
         groups.setdefault(key, []).append(place)
     made = []
     for group in groups.values():
-        first, probability = group[0], min(sum(place.probability for place in group), 1.0)
+        first, probability = group[0], max(place.probability for place in group)
         # Copies of a document were asked once: they are as likely as it is.
         with_copies = [
             replace(place, document=name)
@@ -388,8 +396,8 @@ def _say_the_same(one: Answer, other: Answer) -> bool:
 
 
 def _joined(one: Answer, other: Answer) -> Answer:
-    probability = min(one.probability + other.probability, 1.0)
-    return replace(one, probability=probability, also=(*one.also, _place_of(other)))
+    """The likelier one, also at the other's place: what is written twice is no more likely."""
+    return replace(one, also=(*one.also, _place_of(other)))
 
 
 def _with_copies(answer: Answer, copies: Mapping[str, Sequence[str]]) -> Answer:
