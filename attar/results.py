@@ -81,7 +81,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 class AnswerGroup(msgspec.Struct, frozen=True):
     """The places of a library that give the same answer, but for case, articles and punctuation; the likeliest first.
 
-    `text` and `kind` are those of the first, `count` is the number of places, `probability` that of all of them.
+    `text`, `kind` and `probability` are those of the first, `count` is the number of places.
     """
 
     text: str

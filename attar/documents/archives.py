@@ -89,7 +89,7 @@ def _zip_members(blob: Blob, archive: zipfile.ZipFile) -> Iterator[_Member]:
             continue
         if member.flag_bits & _ENCRYPTED:
             encrypted = FormatError(f"{blob.where}: {member.filename} is encrypted", "decrypt it first")
-            report(encrypted, blob.report)
+            _refuse(encrypted, blob)
             continue
         yield _Member(member.filename, member.file_size, partial(archive.open, member))
 
@@ -100,7 +100,9 @@ def _read_members(blob: Blob, members: Iterable[_Member], read: ReadMember) -> I
         for document in _read_member(blob, member, read):
             found = True
             yield document
-    if not found:
+    assert blob.budget is not None  # `_counted`
+    # Unless it was said why its members are not read.
+    if not found and not blob.budget.refused:
         raise FormatError(f"{blob.where} has no documents", "leave it out")
 
 
@@ -126,7 +128,7 @@ def _read_member(blob: Blob, member: _Member, read: ReadMember) -> Iterator[Sour
         with decompressing(inner), member.open() as file:
             yield from read(replace(inner, file=file))
     except AttarError as fault:
-        report(fault, blob.report)
+        _refuse(fault, blob)
 
 
 def read_attachment(
@@ -170,6 +172,12 @@ def _is_hidden(path: str) -> bool:
 
 def _too_many(blob: Blob) -> FormatError:
     return FormatError(f"{blob.where} has more than {MAX_MEMBERS:,} files", "unpack it first")
+
+
+def _refuse(fault: AttarError, blob: Blob) -> None:
+    assert blob.budget is not None  # `_counted`
+    blob.budget.refused = True
+    report(fault, blob.report)
 
 
 class _TarHeader(tarfile.TarInfo):

@@ -54,10 +54,11 @@ class SourceDocument(NamedTuple):
 
 @dataclass
 class Budget:
-    """What an archive and all archives in it may still hold."""
+    """What an archive and all archives in it may still hold, and whether one of their members was refused."""
 
     members: int
     bytes: int
+    refused: bool = False
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def read_eml(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
 def read_mbox(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     """The e-mails of an mbox file, each a document: `inbox.mbox-1` and so on."""
     for number, data in enumerate(_messages(blob), 1):
-        name = f"{blob.name.rpartition('/')[2]}-{number}"
+        name = f"{blob.name}-{number}"
         message = replace(blob, where=f"{blob.where}, message {number}", name=name)
         for found in _extract(_ESCAPED.sub(rb"\1", data), message, read):
             yield found._replace(name=found.name or name)

@@ -45,7 +45,9 @@ def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
         logging.getLogger("pypdf").setLevel(logging.CRITICAL)
         file = pypdf.PdfReader(io.BytesIO(data))
         if file.is_encrypted and not (file.decrypt("") or (blob.password and file.decrypt(blob.password))):
-            remedy = "its password is another" if blob.password else "give its password"
+            remedy = "its password is another"
+            if not blob.password:
+                remedy = "add it with --password, or save it without a password"
             raise FormatError(f"{blob.where} is encrypted", remedy)
         pages = [*map(_page_text, file.pages)]
         has_text = any(map(str.strip, pages))

@@ -170,7 +170,7 @@ def _is_document(row: object) -> bool:
 def _document(row: dict[str, Any], blob: Blob, number: int) -> SourceDocument:
     names = (str(row[key]) for key in ("id", "name", "title") if row.get(key))
     title, date = (row.get(key) if isinstance(row.get(key), str) else "" for key in ("title", "date"))
-    name = next(names, f"{blob.name.rpartition('/')[2]}-{number}")
+    name = next(names, f"{blob.name}-{number}")
     return SourceDocument(row["text"], short(title or ""), short(date or ""), (), name)
 
 

@@ -35,6 +35,8 @@ _LENGTH = struct.Struct("<I")
 
 # Descriptors for the connection, the file, and modules that are being imported.
 _OPEN_FILES = 64
+# Arrow's own pool reserves 1 GB at once, all that a file may take, and leaves nothing for its threads.
+_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 # Linux tells there how much memory the process has; other systems have no such file, and nothing to read in it.
 _STATUS = "/proc/self/status" if sys.platform == "linux" else os.devnull
 
@@ -170,8 +172,9 @@ class FileReader:
                 command = [sys.executable, "-P", "-c", _PROGRAM, str(other.fileno())]
                 nothing = subprocess.DEVNULL  # what a parser prints is no part of this program's output
                 self._process = subprocess.Popen(
-                    command, pass_fds=[other.fileno()], stdin=nothing, stdout=nothing, stderr=nothing
-                )
+                    command, pass_fds=[other.fileno()], stdin=nothing, stdout=nothing, stderr=nothing,
+                    env=os.environ | _ENVIRONMENT,
+                )  # fmt: skip
             self._files = 0
         return self._connection
 

@@ -186,7 +186,8 @@ def _likely_places(
     """The phrases of the best documents that are about as likely as the likeliest, and the copies of the documents.
 
     Each is as likely, compared with the first answer, whose probability is given, as its share of the softmax over all
-    phrases. Words of a sentence that was read again are those that the second look found.
+    phrases. What says the same in another document is as likely, although that document ranks behind: it may be a copy
+    with a few changes. Words of a sentence that was read again are those that the second look found.
     """
     (found,) = find_candidates(each_shard, [question], _COPIES * _LISTED, within)
     distinct = without_copies(found, _LISTED)
@@ -197,14 +198,19 @@ def _likely_places(
     phrases = [replace(answer, document=name) for name in biases for answer in said.shares.get(name, ())]
     best = max((phrase.probability for phrase in phrases), default=0.0)
     least = max(float(np.exp(score.null - total)), _AS_LIKELY * best)
-    likely = [phrase for phrase in phrases if phrase.probability >= least]
-    places = [
-        replace(
-            _looked(phrase, [] if seen is None else seen.spans),
-            probability=probability * phrase.probability / best,
-        )
-        for phrase in sorted(likely, key=lambda phrase: -phrase.probability)
-    ]
+    spans = [] if seen is None else seen.spans
+    kept: dict[str, list[Answer]] = {}
+    for phrase in sorted(phrases, key=lambda phrase: -phrase.probability):
+        place = _looked(phrase, spans)
+        group = kept.setdefault(normalised(place.text) or place.text, [])
+        same = next((earlier for earlier in group if _say_the_same(earlier, place)), None)
+        if same is not None:
+            group.append(replace(place, probability=same.probability))
+        elif phrase.probability >= least:
+            group.append(replace(place, probability=probability * phrase.probability / best))
+    places = sorted(
+        (place for group in kept.values() for place in group), key=lambda place: -place.probability
+    )
     # Several phrases may be words of the one span that a second look found.
     return distinct_places(places), distinct.copies
 
@@ -341,7 +347,7 @@ def grouped(places: Sequence[Answer], copies: Mapping[str, Sequence[str]]) -> li
 
     >>> said = [Answer("the Tiber", 0.5, "place"), Answer("Rome", 0.2, "place"), Answer("Tiber,", 0.25, "place")]
     >>> [(group.text, group.count, group.probability) for group in grouped(said, {})]
-    [('the Tiber', 2, 0.75), ('Rome', 1, 0.2)]
+    [('the Tiber', 2, 0.5), ('Rome', 1, 0.2)]
     """
     groups: dict[str, list[Answer]] = {}
     for place in places:
@@ -350,7 +356,7 @@ def grouped(places: Sequence[Answer], copies: Mapping[str, Sequence[str]]) -> li
         groups.setdefault(key, []).append(place)
     made = []
     for group in groups.values():
-        first, probability = group[0], min(sum(place.probability for place in group), 1.0)
+        first, probability = group[0], max(place.probability for place in group)
         # Copies of a document were asked once: they are as likely as it is.
         with_copies = [
             replace(place, document=name)
@@ -370,8 +376,8 @@ def _say_the_same(one: Answer, other: Answer) -> bool:
 
 
 def _joined(one: Answer, other: Answer) -> Answer:
-    probability = min(one.probability + other.probability, 1.0)
-    return replace(one, probability=probability, also=(*one.also, _place_of(other)))
+    """The likelier one, also at the other's place: what is written twice is no more likely."""
+    return replace(one, also=(*one.also, _place_of(other)))
 
 
 def _with_copies(answer: Answer, copies: Mapping[str, Sequence[str]]) -> Answer:

@@ -135,3 +135,10 @@ def test_a_damaged_archive_is_refused_in_one_line(read, name, data):
 def test_an_archive_without_documents_is_refused(read):
     with pytest.raises(FormatError, match="has no documents"):
         read("a.zip", zip_of({"picture.png": b"\x89PNG\0", "e.eml.bak": eml_of("x")}))
+
+
+def test_an_archive_is_refused_in_one_line_however_deep_its_fault(read):
+    faults: list[AttarError] = []
+    inner = zip_of({"deep.docx": b"no DOCX"})
+    assert list(read("a.zip", zip_of({"b.zip": inner}), on_bad=faults.append)) == []
+    assert [str(fault).partition(" is ")[0] for fault in faults] == ["a.zip: b.zip: deep.docx"]

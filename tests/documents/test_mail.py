@@ -4,6 +4,7 @@ from email import message_from_bytes, policy
 
 import pytest
 
+from attar.documents.workers import read_sources
 from attar.errors import FormatError
 from benchmarks.document_files import eml_of, mbox_of, pdf_of
 from benchmarks.office_files import msg_of
@@ -92,6 +93,14 @@ def test_each_message_of_an_mbox_file_is_a_document(read):
         ("in.mbox-2", "Second"),
     ]
     assert documents[0].text.endswith("\n\nFrom here on it rains.")
+
+
+def test_mbox_files_of_two_folders_have_two_names(tmp_path):
+    for folder in ("home", "work"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "in.mbox").write_bytes(mbox_of([eml_of("One.")]))
+    names = [document.name for document in read_sources([tmp_path], in_process=True)]
+    assert names == ["home/in.mbox-1", "work/in.mbox-1"]
 
 
 @pytest.mark.parametrize(

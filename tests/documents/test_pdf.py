@@ -71,7 +71,7 @@ def test_a_sentence_goes_on_over_the_end_of_a_page():
 
 
 def test_an_encrypted_file_is_refused(one):
-    with pytest.raises(FormatError, match=r"is encrypted; give its password"):
+    with pytest.raises(FormatError, match=r"is encrypted; add it with --password, or save"):
         one("a.pdf", pdf_of(["Ann left."], password="secret"))
 
 

@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from attar.documents import workers
@@ -53,6 +55,13 @@ class TestReading:
         faults: list[AttarError] = []
         assert texts(read_sources([tmp_path], faults.append, in_process=True)) == ["Ann left."]
         assert [type(fault) for fault in faults] == [FormatError]
+
+    def test_parquet_is_read_after_a_damaged_one(self, tmp_path: Path) -> None:
+        (tmp_path / "a.parquet").write_bytes(b"PAR1junk")
+        pq.write_table(pa.table({"text": ["Ann left."]}), tmp_path / "b.parquet")
+        faults: list[AttarError] = []
+        assert texts(read_sources([tmp_path], faults.append)) == ["Ann left."]
+        assert len(faults) == 1
 
     def test_half_of_a_surrogate_pair_is_replaced(self, tmp_path: Path) -> None:
         file = tmp_path / os.fsdecode(b"caf\xe9.json")

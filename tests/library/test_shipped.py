@@ -34,6 +34,20 @@ def library(shipped, memory, tmp_path):
         yield library
 
 
+def test_copies_with_changes_are_other_places_and_as_likely(library):
+    question = "Who owns the hotel?"
+    (before,) = library.list_answers(question)
+    library.add("b", LETTER.replace("Dear Margaret", "My dear Margaret"))
+    library.add("c", LETTER.replace("Clara", "Clara and Jim").replace("Dear", "Dearest"))
+    (after,) = library.list_answers(question)
+    assert {place.document for place in after.places} == {"letter", "b", "c"}
+    assert {place.probability for place in after.places} == {after.probability}
+    best = library.ask_all(question)[0]
+    assert (best.text, after.text) == ("Teresa Almeida", "Teresa Almeida")
+    # Which of the three ranks first, and answers, depends on all of them.
+    assert max(best.probability, after.probability) < before.probability + 0.01
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "kind"),
     [

@@ -15,7 +15,7 @@ const SUBJECT = String.raw`((?:[\w’'-]+ ){0,2}?[a-z][\w’'-]+)`;
 const MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)";
 const WHEN = new RegExp(String.raw`^(?:(?:on|at|in) )?(?:\d\d?:\d\d|(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day,? )?(?:\d\d? )?${MONTH}\b)`);
 // Words that make no question, or one that nobody would ask.
-const VAGUE = /^(?:only|first|last|other|same|following|subject|from|to|note|present|question|answer|name|way|reason|result|apologies)\b|\b(?:that|which|who|since|until|responsible|spent|paid|yes|no)\b/i;
+const VAGUE = /^(?:only|first|last|other|same|following|subject|from|to|note|present|question|answer|name|way|reason|result|apologies)\b|\b(?:that|which|who|since|until|responsible|spent|paid|yes|no)\b|\b(?:to|by|for|of|at|on|in|with)$/i;
 
 /** A sentence's words as a question, and the words of its answer; the likeliest to be asked come first. */
 const PATTERNS = [

@@ -4,10 +4,16 @@ import { element } from "./elements.js";
 
 // A longer paragraph is no row.
 const LONGEST = 4_000;
+// Nor has a row longer names of columns, or what it is about after so many characters.
+const COLUMN = "((?:(?!\\. ).){1,100}?)";
+const FIRST = 300;
+
+// Times, days and years, which have "at", "on" and "in" before them.
+const WHEN = /^(?:\d\d?:\d\d|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}\b|\d\d?\.? [A-Z][a-z]{2}|(?:19|20)\d\d|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\b)/;
 
 /** Cells of a row by column, each with its place in the text: { key, cells: Map(column → [from, to]) }, or null. */
 export function rowOf(line, at) {
-  if (line.length > LONGEST || !line.startsWith("The ") || !line.endsWith(".")) return null;
+  if (line.length > LONGEST || !line.endsWith(".")) return null;
   let best = null;
   for (const key of keysOf(line)) {
     const cells = cellsOf(line, at, key.text);
@@ -18,33 +24,35 @@ export function rowOf(line, at) {
   return best;
 }
 
-/** What a row may be about: anything between an " of " and an " is " of its first sentence. */
+/** What a row may be about: anything before " is " in its first sentence, from its beginning or a word such as "of". */
 function* keysOf(line) {
-  const end = line.search(/\. The /);
-  const first = end < 0 ? line : line.slice(0, end);
-  for (const { index } of first.matchAll(/ of /g)) {
-    for (const { index: until } of first.slice(index + 4).matchAll(/ is /g)) {
-      if (until > 0) yield { text: first.slice(index + 4, index + 4 + until), at: index + 4 };
+  const end = line.search(/\. [A-Z]/);
+  const first = line.slice(0, Math.min(end < 0 ? FIRST : end, FIRST));
+  for (const { index: until } of first.matchAll(/ is /g)) {
+    for (const { 0: word, index } of first.slice(0, until).matchAll(/ (?:of|on|at|in) |^(?:[OI]n |At )?/g)) {
+      // "On Monday at 8:50", "Rent in 2026": these may be about Monday, 8:50 or Rent.
+      const from = index + word.length;
+      const next = index === 0 ? first.slice(from, until).search(/ (?:on|at|in) /) : -1;
+      const text = first.slice(from, next < 0 ? until : from + next);
+      if (text && !text.startsWith("The ")) yield { text, at: from };
     }
   }
 }
 
 function cellsOf(line, at, key) {
-  const mark = ` of ${key} is `;
+  const row = key.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const named = `The ${COLUMN} (?:of|on|at|in) ${row}`;
+  const timed = `(?:(?:[OI]n|At) )?${row} (?:on|at|in) ${COLUMN}|(?:[OI]n|At) ${COLUMN} (?:on|at|in) ${row}`;
   const cells = new Map();
-  let from = 0;
-  for (let middle = line.indexOf(mark); middle >= 0; ) {
-    if (!line.startsWith("The ", from)) return null;
-    const column = line.slice(from + 4, middle);
-    const start = middle + mark.length;
-    const next = line.indexOf(mark, start);
-    const stop = next < 0 ? line.length : line.lastIndexOf(". The ", next) + 1;
-    if (stop <= start || column.includes(". ") || cells.has(column)) return null;
-    cells.set(column, [at + start, at + stop - 1]);
-    from = stop + 1;
-    middle = next;
+  const heads = [...line.matchAll(new RegExp(`(?<=^|\\. )(?:${named}|${timed}) is `, "g"))];
+  if (heads[0]?.index !== 0) return null;
+  for (const [place, head] of heads.entries()) {
+    const column = head.slice(1).find(Boolean);
+    const stop = heads[place + 1]?.index ?? line.length + 1;
+    if (cells.has(column) || (head[1] === undefined && !WHEN.test(column))) return null;
+    cells.set(column, [at + head.index + head[0].length, at + stop - 2]);
   }
-  return cells.size ? cells : null;
+  return cells;
 }
 
 /** Rows as a table; `piece(from, to)` are the nodes of a part of the text. */

@@ -84,6 +84,32 @@ def test_the_rows_of_a_table_are_shown_as_one_and_a_phrase_in_them_is_marked(ser
     expect(body.locator("p")).to_have_text(["The owner of the yard is Ann Lee.", "The end of it."])
 
 
+def test_a_timetable_and_a_rota_are_shown_as_tables_and_prose_is_not(server, open_page):
+    text = (
+        "On Monday at 8:50 is Choir. On Tuesday at 8:50 is Maths (Dr. Lee).\n\n"
+        "On Monday at 9:40 is Art. On Tuesday at 9:40 is Latin.\n\n"
+        "Rota\n\nThe door on 5 March is Ann Lee. The bar on 5 March is Bob.\n\n"
+        "The door on 6 March is Cy. The bar on 6 March is Di.\n\n"
+        "Rent in 2025 is 900. Rent in 2026 is 950.\n\n"
+        "Life in Dover is dear. Life in London is dearer."
+    )
+    server.put("times", text)
+    body = open_page(server, "/#document?name=times").locator("#document-text")
+    expect(body.locator("table")).to_have_count(3)
+    rows = [row.locator("th, td").all_text_contents() for row in body.locator("tr").all()]
+    assert rows == [
+        ["", "Monday", "Tuesday"],
+        ["8:50", "Choir", "Maths (Dr. Lee)"],
+        ["9:40", "Art", "Latin"],
+        ["", "Door", "Bar"],
+        ["5 March", "Ann Lee", "Bob"],
+        ["6 March", "Cy", "Di"],
+        ["", "2025", "2026"],
+        ["Rent", "900", "950"],
+    ]
+    expect(body.locator("p")).to_have_text(["Life in Dover is dear. Life in London is dearer."])
+
+
 def test_the_text_can_be_saved(server, open_page):
     server.put("letters/1", "Ann left.")
     page = open_page(server, "/#document?name=letters%2F1")
