@@ -26,7 +26,7 @@ from attar.text.sentences import sentence_spans
 from attar.training.data import read_passages
 from attar.workers import count_workers
 from benchmarks.command import ReaderFolder, run_command
-from benchmarks.reading import fastest, texts_of
+from benchmarks.reading import fastest, operations, texts_of
 from benchmarks.stories import tell_stories
 
 # Batches that each caller asks.
@@ -83,6 +83,13 @@ def main(
                 seconds = answered(bank, names, asked, look, callers, rounds)
                 rates[f"answered, look {look}"] = batch * callers / seconds
             print_rates(rates)
+            lengths = list(map(len, loaded.questions.pieces(asked)))
+            length, quick = sum(lengths) / len(lengths), loaded.parts.config.network.quick
+            layers = None if quick is None else quick.shared + quick.layers
+            encoding = length * operations(loaded.options.encoder, length, layers)
+            print(
+                f"a question: {encoding / 1e6:.0f} million operations, {bank.nbytes / documents:,.0f} bytes read"
+            )
             print(agreement(bank, library, names[:200], asked[:200]))
 
 

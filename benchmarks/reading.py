@@ -1,7 +1,9 @@
 """`python -m benchmarks.reading`: how fast texts are read into memories, and into a library, on a CPU or a GPU.
 
 The bare encoder, measured in the same run, has the same windows padded in the same way, already on the device: what
-remains are cutting texts into windows, choosing phrases, rounding them, and making memories of them.
+remains are cutting texts into windows, choosing phrases, rounding them, and making memories of them. Operations per
+second are those of the encoder's products, to be compared with the chip's limit. On a CPU all times are processor time,
+which other programs change least.
 """
 
 import json
@@ -18,6 +20,7 @@ import typer
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
+from attar.options import TransformerShape
 from attar.paper.timing import aligned_table, this_machine
 from attar.reader.encoding import WindowBatch
 from attar.reader.reader import Reader
@@ -48,13 +51,21 @@ def main(
     pieces = sum(memory.tokens for memory in memories)
     what = f"{len(chosen):,} texts, {pieces:,} pieces, {sum(map(len, chosen)) / 1e6:.1f} MB, on {device}"
     print(what + "\n")
-    reading = fastest(lambda: loaded.read_many(chosen), rounds)
-    bare, phrases = of_encoder(loaded, chosen[:_ENCODED], rounds)
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    reading = fastest(lambda: loaded.read_many(chosen), rounds, clock)
+    bare, phrases, length = of_encoder(loaded, chosen[:_ENCODED], rounds, clock)
+    each = operations(loaded.options.encoder, length)
     share = sum(memory.tokens for memory in memories) / sum(memory.tokens for memory in memories[:_ENCODED])
     bare, phrases = bare * share, phrases * share
-    stored = fastest(lambda: add_all(loaded, chosen, device), rounds)
+    stored = fastest(lambda: add_all(loaded, chosen, device), rounds, clock)
     rows = [
-        [name, f"{len(chosen) / seconds:,.0f}", f"{pieces / seconds:,.0f}", f"{bare / seconds:.3f}"]
+        [
+            name,
+            f"{len(chosen) / seconds:,.0f}",
+            f"{pieces / seconds:,.0f}",
+            f"{pieces / seconds * each / 1e12:.3g}",
+            f"{bare / seconds:.3f}",
+        ]
         for name, seconds in (
             ("read into memories", reading),
             ("read into a library on disk", stored),
@@ -62,7 +73,9 @@ def main(
             ("the bare encoder", bare),
         )
     ]
-    print(aligned_table(["", "texts/s", "pieces/s", "of the bare encoder's rate"], rows))
+    names = ["", "texts/s", "pieces/s", "10¹² operations/s", "of the bare encoder's rate"]
+    print(aligned_table(names, rows))
+    print(f"\n{each / 1e6:.1f} million operations per piece")
     if device != "cpu" and compared:
         print(differences(memories[:compared], Reader.load(reader).read_many(chosen[:compared])))
 
@@ -76,19 +89,30 @@ def texts_of(file: Path) -> list[str]:
     return [row.get("text") or row["context"] for row in rows]
 
 
-def fastest(run: Callable[[], object], rounds: int) -> float:
+def operations(shape: TransformerShape, length: float, layers: int | None = None) -> float:
+    """Multiplications and additions per piece of texts of this length: products with weights, and attention."""
+    weights = 4 * shape.size**2 + 2 * shape.size * shape.feedforward
+    return 2 * (layers or shape.layers) * (weights + 2 * length * shape.size)
+
+
+def fastest(run: Callable[[], object], rounds: int, clock: Callable[[], float] = time.perf_counter) -> float:
     """The seconds of the fastest run."""
     seconds = []
     for _ in range(rounds):
-        began = time.perf_counter()
+        began = clock()
         run()
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     return min(seconds)
 
 
 @torch.inference_mode()
-def of_encoder(reader: Reader, texts: list[str], rounds: int) -> tuple[float, float]:
-    """The seconds of the layers alone (float32 on a CPU, bfloat16 on a GPU), and of windows into phrases."""
+def of_encoder(
+    reader: Reader, texts: list[str], rounds: int, clock: Callable[[], float]
+) -> tuple[float, float, float]:
+    """The seconds of the layers alone (float32 on a CPU, bfloat16 on a GPU), and of windows into phrases.
+
+    Also the mean length of windows.
+    """
     encoder = reader._texts
     bare = reader.parts.network().encoder if encoder.device.type == "cpu" else encoder._encoder
     windows = [window for text in texts for window in WindowedText.of(text, reader.tokenizer).windows]
@@ -109,8 +133,8 @@ def of_encoder(reader: Reader, texts: list[str], rounds: int) -> tuple[float, fl
     times = []
     for run in (layers, phrases):
         run()
-        times.append(fastest(run, rounds))
-    return times[0], times[1]
+        times.append(fastest(run, rounds, clock))
+    return times[0], times[1], float(batch.lengths.mean())
 
 
 def add_all(reader: Reader, texts: list[str], device: str) -> None:

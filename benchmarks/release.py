@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
 # Bytes of the files that pip downloads; nearly all of the wheel is the weights of two networks.
 MAX_WHEEL, MAX_SDIST = 45 * 10**6, 64 * 10**6
+_MISSING = "not found, not tried"
 TEXT, QUESTION, ANSWER = "Bob Hale wrote to Ann in May. Ann lives in Bath.", "Who wrote to Ann?", "Bob Hale"
 # Over HTTP, with the package of the environment.
 SERVED = f"""
@@ -68,13 +69,21 @@ def release(out: Path, torch_index: str, versions: tuple[str, ...]) -> None:
         twine = _make_environment(sys.executable, Path(folder) / "twine")
         _run(twine / "python", "-m", "pip", "install", "--quiet", "twine")
         _run(twine / "python", "-m", "twine", "check", "--strict", *files)
-        pythons = find_pythons(os.environ)
+        pythons, told = find_pythons(os.environ), dict[str, str]()
         for version in versions:
+            told[version] = _MISSING
             if version in pythons:
-                try_wheel(wheel, pythons[version], Path(folder) / version, torch_index)
-            print(f"Python {version}: {'answers' if version in pythons else 'not found, not tried'}")
-    if not set(versions) & set(pythons):
-        raise OptionError.expected("Python", f"one of {', '.join(versions)}", "none on this machine")
+                try:
+                    try_wheel(wheel, pythons[version], Path(folder) / version, torch_index)
+                    told[version] = "answers"
+                except subprocess.CalledProcessError as error:  # the others are tried all the same
+                    told[version] = f"fails: {error}"
+            shutil.rmtree(Path(folder) / version, ignore_errors=True)  # gigabytes, with CUDA
+            print(f"Python {version}: {told[version]}")
+    tried = [outcome for outcome in told.values() if outcome != _MISSING]
+    if not tried or set(tried) != {"answers"}:
+        outcomes = "; ".join(f"{version} {outcome}" for version, outcome in told.items())
+        raise OptionError.expected("the wheel", "one that answers with each Python", outcomes)
 
 
 def check_size(file: Path) -> None:

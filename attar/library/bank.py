@@ -65,11 +65,9 @@ class DocumentBank(AskedByName):
 
         As many other processes as `workers` make answers of what the device found, if many are asked together.
         """
-        import torch
+        from attar.reader.encoding import find_device
 
-        self._device = torch.device(device)
-        if self._device.type == "cuda" and not torch.cuda.is_available():
-            raise DeviceError("there is no GPU that PyTorch can use", "ask the library itself")
+        self._device = find_device(device)
         self._library = library
         self._pool = AnswerPool(library, workers)
         self._most = memory if memory is not None else _free_memory(self._device)

@@ -123,16 +123,19 @@ def encode_texts(
     progress: Progress = ignore_progress,
 ) -> list[Encoded]:
     """Read texts: their memories, and the sums that their signatures are made of, from the same pass."""
+    from attar.reader.encoding import device_errors  # loaded with the reader, and not before
+
     if projection is None:
         return [Encoded(memory, None, b"") for memory in reader.read_many(texts, progress=progress)]
-    if reader.device.type == "cpu":
-        collector = Collector(projection)
-    else:
-        from attar.search.fast_index import FastCollector  # needs torch
+    with device_errors(reader.device):
+        if reader.device.type == "cpu":
+            collector = Collector(projection)
+        else:
+            from attar.search.fast_index import FastCollector  # needs torch
 
-        collector = FastCollector(projection, reader.device)
-    memories = reader.read_many(texts, progress=progress, on_states=collector)
-    collector.finish()
+            collector = FastCollector(projection, reader.device)
+        memories = reader.read_many(texts, progress=progress, on_states=collector)
+        collector.finish()
     return [Encoded(memory, collector.of(at), projection.digest) for at, memory in enumerate(memories)]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from attar.errors import DeviceError, OptionError
 from attar.memory.memory import Floats
 from attar.options import LONGEST
 from attar.progress import check_stopped
@@ -21,6 +22,7 @@ from attar.reader.parts import ReaderParts
 from attar.reader.windows import FoundPhrases, Window
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from attar.nn.transformer import Transformer
@@ -29,6 +31,35 @@ if TYPE_CHECKING:
 PIECES_ON_GPU = 2**16
 
 Result = TypeVar("Result")
+
+
+def find_device(name: "torch.device | str") -> "torch.device":
+    """The CPU, or a GPU that PyTorch can use."""
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError:  # no such name
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise OptionError.expected("device", "cpu or cuda", repr(str(name)))
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        which = "no GPU" if device.index is None else f"no GPU {device.index}"
+        raise DeviceError(f"there is {which} that PyTorch can use", "leave the device out, or take cpu")
+    return device
+
+
+@contextmanager
+def device_errors(device: "torch.device") -> Iterator[None]:
+    """Report in one line that a GPU is lost, or that its memory is full."""
+    try:
+        yield
+    except RuntimeError as fault:
+        if device.type == "cpu":
+            raise
+        reason = (str(fault).strip().splitlines() or [type(fault).__name__])[0].rstrip(".")
+        remedy = "what was confirmed is kept; start again, or leave the device out"
+        raise DeviceError(f"{device} does not read any more: {reason}", remedy) from fault
 
 
 class WindowBatch(NamedTuple):

@@ -291,6 +291,10 @@ class LibraryReader:
     """A reader, the path of one, or None for the one that made the store, or the default; on a device, if given."""
 
     def __init__(self, given: "GivenReader", device: str | None = None) -> None:
+        if device is not None:
+            from attar.reader.encoding import find_device  # needs torch
+
+            find_device(device)
         self._device = device
         self._path = given if isinstance(given, str | os.PathLike) else None
         self._reader: Reader | None = None if isinstance(given, str | os.PathLike) else given

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import DeviceError, DtypeError, OptionError, ShapeError
+from attar.errors import DtypeError, OptionError, ShapeError
 from attar.memory.algebra import replace_tail, within_budget
 from attar.memory.memory import Floats, Form, Memory
 from attar.options import LOOK, MOST_LOOK
@@ -26,7 +26,7 @@ from attar.reader.answers import (
     rank_looked,
     rank_phrases,
 )
-from attar.reader.encoding import EncodedBatch, TextEncoder
+from attar.reader.encoding import EncodedBatch, TextEncoder, device_errors, find_device
 from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import Calibration, FixedSizeConfig, ReaderFolder
@@ -136,11 +136,8 @@ class Reader:
 
         On a GPU its layers compute in bfloat16.
         """
-        import torch
-
-        chosen, network = torch.device(device), self.parts.network()
-        if chosen.type == "cuda" and not torch.cuda.is_available():
-            raise DeviceError("there is no GPU that PyTorch can use", "use device='cpu'")
+        chosen = find_device(device)
+        network = self.parts.network()
         before = network.encoder.words.weight.device
         if before.type == chosen.type and chosen.index in (None, before.index):
             return self
@@ -168,7 +165,8 @@ class Reader:
         """The memories of texts, in order."""
         _check_texts(texts)
         if self._reads_fast(texts, on_states):
-            read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
+            with device_errors(self.device):
+                read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
             return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
         for group in text_groups(texts, _GROUP):
@@ -224,7 +222,8 @@ class Reader:
                 for at, states in zip(batch, encoded.window_states(), strict=True):
                     on_states(windows[at][0], windows[at][1].ids, states)
 
-        self._texts.encode_all([window for _, window in windows], self._texts.encode, take)
+        with device_errors(self.device):
+            self._texts.encode_all([window for _, window in windows], self._texts.encode, take)
         return memories_of(texts, found, self.options.size, self.fingerprint)
 
     def _finished(self, memory: Memory, budget: int | None) -> Memory:

@@ -30,6 +30,7 @@ from attar.store.transactions import Snapshot, StampedSignature
 
 # Arrays get room for this many times their rows when they are full.
 _GROWTH = 1.5
+_NO_PIECES = np.zeros(0, np.uint16)
 # Documents that are read from the store at a time: all records of a million would take more memory than the index.
 _LOADED = 4_096
 # Bytes of scores that are kept for the next step of a question.
@@ -79,16 +80,18 @@ class SignatureTable:
 
     def append(self, signatures: Iterable[StampedSignature]) -> None:
         """Add signatures as the next rows; those made with other statistics are left out."""
-        accepted = []
+        accepted, statistics = [], self._signer.projection.digest
         for signature in signatures:
             try:
                 record = SignatureRecord.from_bytes(signature.data, self._signer.size)
             except RecordError:  # it is made again
                 continue
-            pieces, counts = record.word_counts
-            known = not len(pieces) or pieces.max() < self._signer.pieces
-            if known and record.statistics == self._signer.projection.digest:
-                accepted.append((signature, record, (pieces, counts)))
+            if record.statistics == statistics:
+                accepted.append((signature, record, record.word_counts))
+        # One look at all pieces: a look at those of each document took a tenth of the time of opening a library.
+        pieces = [counts[0] for *_, counts in accepted]
+        if np.concatenate([_NO_PIECES, *pieces]).max(initial=0) >= self._signer.pieces:
+            accepted = [each for each in accepted if each[2][0].max(initial=0) < self._signer.pieces]
         if not accepted:
             return
         self.words.append([counts for _, _, counts in accepted])

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from attar.errors import (
     AttarError,
     BusyError,
+    DeviceError,
     MissingError,
     NameTakenError,
     RecordError,
@@ -144,8 +145,8 @@ def _problem_for_attar(error: AttarError) -> ProblemError:
     kind = type(error).__name__
     if isinstance(error, BusyError):
         return ProblemError(503, "another process is writing to the library; try again", kind=kind)
-    # These messages name folders and disks, which clients must not see; the log has them.
-    if isinstance(error, StoreError):
+    # These messages name folders, disks and devices, which clients must not see; the log has them.
+    if isinstance(error, StoreError | DeviceError):
         detail = "the library cannot be used now; the server's log has the reason"
         return ProblemError(503, detail, kind=kind, server_fault=True)
     if isinstance(error, RecordError):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from attar.store.store import Store
 from benchmarks.office_files import picture_of
@@ -31,6 +32,24 @@ def test_add_in_json(place, attar):
     assert [document["change"] for document in result["documents"]] == ["added"] * 3
     assert set(result["documents"][0]) == {"name", "change", "tokens", "bytes"}
     assert (result["removed"], result["bad"], result["skipped"]) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        pytest.param(
+            "cuda",
+            "there is no GPU that PyTorch can use; leave the device out, or take cpu",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+        ("cuda:99", "there is no GPU 99 that PyTorch can use; leave the device out, or take cpu"),
+        ("tpu", "device: expected cpu or cuda, got 'tpu'"),
+    ],
+)
+@pytest.mark.parametrize("words", [("add", "none", "stories"), ("serve", "none", "--port", 0)])
+def test_a_device_that_is_not_there_is_one_line_and_leaves_no_library(place, attar, words, device, message):
+    assert attar(*words, "--device", device) == (2, [], [f"attar: {message}"])
+    assert not (place / "none").exists()
 
 
 def test_a_missing_file_among_others_is_named_and_the_others_are_added(place, attar):

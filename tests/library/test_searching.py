@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -194,3 +195,16 @@ def test_scores_that_are_kept_do_not_keep_their_documents(reader):
     del memory, document
     gc.collect()
     assert index() is None
+
+
+@pytest.mark.parametrize("forged", [["tea"], [*TEXTS]], ids=["one", "all"])
+def test_signatures_with_pieces_that_no_reader_has_are_left_out(library, folder, reader, forged):
+    with library.store.transaction() as changes:
+        for name in forged:
+            entry = changes.entry(name)
+            kept = SignatureRecord.from_bytes(changes.signature(entry))
+            parts = {"pieces": b"\xff\xff", "counts": b"\1", "triangle": b"", "total": b""}
+            changes.put_signature(entry, msgspec.structs.replace(kept, **parts).to_bytes())
+    with Library(folder, reader, read_only=True) as other:
+        other.defer_signatures()
+        assert set(found(other, "tea")) == {*TEXTS} - {*forged}

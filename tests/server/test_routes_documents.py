@@ -3,6 +3,7 @@
 from urllib.parse import quote
 
 import pytest
+import torch
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 OTHER = "Then Eve came."
@@ -23,6 +24,31 @@ def test_a_document_is_added_left_as_it_is_or_replaced(served):
         told.append((response.status_code, response.json()["change"]))
     assert told == [(201, "added"), (200, "unchanged"), (200, "replaced")]
     assert served.get(path_of("new")).json()["text"] == OTHER
+
+
+def test_a_device_that_is_lost_while_texts_are_read_changes_nothing(
+    make, serve, refused, monkeypatch, caplog
+):
+    made = make()
+    served = serve(made)
+    before = served.get(path_of("0")).json()
+    with monkeypatch.context() as patch:
+        encoder = made.library.reader._texts
+
+        def lost(*given):
+            raise RuntimeError("CUDA error: device lost\nCompile with TORCH_USE_CUDA_DSA.")
+
+        patch.setattr(encoder, "device", torch.device("cuda"))
+        patch.setattr(encoder, "encode_all", lost)
+        patch.setattr("attar.search.fast_signatures.FastCollector", lost)
+        for send, path in ((served.put, path_of("new")), (served.post, f"{path_of('0')}/append")):
+            told = refused(send(path, {"text": TEXT}), 503)
+            assert told == "the library cannot be used now; the server's log has the reason"
+    faults = [record.fields["fault"] for record in caplog.records if record.name == "attar.server"]
+    expected = "cuda does not read any more: CUDA error: device lost; what was confirmed is kept"
+    assert [fault.startswith(expected) for fault in faults] == [True, True]
+    assert served.get(path_of("0")).json() == before
+    assert "new" not in names_in(served)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "\x07"])

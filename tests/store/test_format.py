@@ -1,16 +1,19 @@
 """Files of format version 1, as 0.3.0 wrote them, open in every later version and answer as they did.
 
-`format_1` is never written again: a store (`data.mdb`, compressed), an export, the record of a memory, their reader,
-and what all of them said then. A new version of the format gets a folder of its own next to it.
+`format_1` is never written again: a store (`data.mdb`, compressed), an export, the records of a memory of phrases and
+of one of fixed size, their reader, the manifest of a folder of shards, and what all of them said then. A new version of
+the format gets a folder of its own next to it.
 """
 
 import json
 import lzma
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from attar.cluster.shards import shard_paths
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.store.parquet import import_store
@@ -81,6 +84,23 @@ def test_an_export_is_imported_whole(tmp_path: Path) -> None:
     with Library(tmp_path / "new", KEPT / "reader") as library:
         import_store(library.store, KEPT / "export.parquet")
         assert described(library) == EXPECTED
+
+
+def test_a_folder_of_shards_is_opened(store: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    shutil.copy(KEPT / "shards.json", folder)
+    shutil.copy(KEPT / "shard.json", store)
+    store.rename(folder / "shard-00000")
+    assert shard_paths(folder) == [folder / "shard-00000"]
+
+
+def test_the_record_of_a_memory_of_fixed_size_is_read_and_written_byte_for_byte() -> None:
+    record = (KEPT / "fixed.bin").read_bytes()
+    memory = Memory.from_bytes(record)
+    assert memory.to_bytes() == record
+    assert (memory.form, memory.tokens, memory.numbers.shape) == ("ridge", 38, (8, 6 + 8))
+    assert len(memory.phrases) == 16
 
 
 def test_the_record_of_a_memory_is_read_and_written_byte_for_byte(store: Path) -> None:
