@@ -36,9 +36,9 @@ _TOKENS = 60_000
 def evaluate_bm25(documents: Sequence[AskedDocument]) -> Measured:
     """The sentence of its document that BM25 ranks first, for each question."""
     given = []
-    for document in documents:
+    for document in filter(lambda each: each.questions, documents):
         sentences = [document.text[start:end] for start, end in sentence_spans(document.text)]
-        scores = bm25_index(sentences)(document.questions) if document.questions else []
+        scores = bm25_index(sentences)(document.questions)
         given += [Given("", sentences[int(row.argmax())]) for row in scores]
     golds = [gold for document in documents for gold in document.golds]
     return Measured("BM25's best sentence", score(given, golds))
