@@ -49,7 +49,6 @@ bench: .venv/ready
 	$(if $(QUESTIONS),$(BIN)/python -m benchmarks.ask_all "$(QUESTIONS)",@echo "ask all: left out; QUESTIONS=FILE, in SQuAD's JSON, measures it")
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.questions
-	$(BIN)/python -m benchmarks.everyday_files
 	$(if $(shell command -v wrk),$(BIN)/python -m benchmarks.wrk,@echo "the server: left out; apt-get install wrk measures it")
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.cluster_reading --kills 20

@@ -157,7 +157,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
     ) -> Change:
         """Like `Library.append`; with a new key unless one is given."""
         path, body = _path(name, "/append"), wire.AppendText(text)
-        (change,) = self._sender.change("POST", path, body, key=_key(key), progress=progress)
+        (change,) = self._sender.change("POST", path, body, key=key or uuid.uuid4().hex, progress=progress)
         return change
 
     def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
@@ -238,7 +238,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
     ) -> Change:
         """Like `Library.merge`; with a new key unless one is given."""
         body = wire.Merge(new, list(names), title, replace)
-        (change,) = self._sender.change("POST", wire.MERGE, body, key=_key(key))
+        (change,) = self._sender.change("POST", wire.MERGE, body, key=key or uuid.uuid4().hex)
         return change
 
     def remove(self, *names: str) -> None:
@@ -372,7 +372,3 @@ def _path(name: str, after: str = "") -> str:
 def _concerns_all(fault: AttarError) -> bool:
     """Whether an error is not about one document: the server is not there, or refuses this client."""
     return isinstance(fault, UnavailableError | AccessDeniedError)
-
-
-def _key(given: str | None) -> str:
-    return uuid.uuid4().hex if given is None else given

@@ -1,6 +1,6 @@
 """What goes over HTTP as JSON, defined once for server and client: paths, bodies of requests and replies, problems."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -137,6 +137,44 @@ class Verify(RequestBody):
 
     quote: Annotated[str, msgspec.Meta(max_length=LONGEST_QUESTION, description="a sentence to look for")]
     within: Subset | None = None
+
+
+class ListQuery(msgspec.Struct, rename={"names": "name", "folder": "in", "tags": "tag"}):
+    """Which documents are listed, and at most how many."""
+
+    after: Annotated[str, msgspec.Meta(description="only names after this one")] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="at most this many documents")] = 100
+    contains: Annotated[
+        str, msgspec.Meta(description="only those whose name or title contains this, in any case")
+    ] = ""
+    names: Annotated[tuple[str, ...], msgspec.Meta(description="only these documents")] = ()
+    folder: Annotated[str, msgspec.Meta(description="only documents below this folder")] = ""
+    tags: Annotated[tuple[str, ...], msgspec.Meta(description="only documents with all these tags")] = ()
+    since: Annotated[date | None, msgspec.Meta(description="only documents with a date from this day on")] = (
+        None
+    )
+
+
+class FileQuery(msgspec.Struct, rename={"tags": "tag"}):
+    """How files are added."""
+
+    name: Annotated[
+        str,
+        msgspec.Meta(
+            max_length=MAX_NAME, description="the file's name; that of a form's only file if not its own"
+        ),
+    ] = ""
+    replace: Annotated[
+        Literal["0", "1"], msgspec.Meta(description="1: another text of that name is replaced")
+    ] = "0"
+    tags: Annotated[tuple[str, ...], msgspec.Meta(description="tags of its documents")] = ()
+    source: Annotated[
+        str,
+        msgspec.Meta(
+            max_length=MAX_NAME,
+            description="where the file comes from: what comes from there again may replace it",
+        ),
+    ] = ""
 
 
 class Searched(msgspec.Struct, omit_defaults=True, kw_only=True):

@@ -54,7 +54,6 @@ class AddOptions:
     actors: int | None = option(
         None, "With --ray: processes that read; as many as there are CPUs, or GPUs, by default.", min=1
     )
-    gpus: float | None = option(None, "With --ray --device cuda: GPUs per actor, such as 0.5.")
 
     def open_library(self, store: Path, reader: Path | None) -> "Library":
         """The library to add to; a missing one is created."""
@@ -269,7 +268,7 @@ def _add_with_ray(
             store,
             sources,
             address=address,
-            workers=Workers(chosen.actors, device=chosen.device, gpus=chosen.gpus),
+            workers=Workers(chosen.actors, chosen.device),
             reader=reader,
             replace=chosen.replace,
             limits=limits,
@@ -329,7 +328,7 @@ def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
     return documents[0]._replace(name=name)
 
 
-@options.options_from(AddOptions, omit=("name", "replace", "sync", "actors", "gpus"))
+@options.options_from(AddOptions, omit=("name", "replace", "sync", "actors"))
 @options.options_from(FileLimits)
 def watch(
     store: options.StorePath,

@@ -35,7 +35,6 @@ def ask(
         typer.Argument(
             metavar="[NAME]",
             help="Name of the document, or its beginning; without it, all documents are asked.",
-            autocompletion=options.complete_names,
         ),
     ] = None,
     questions: Annotated[

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from datetime import date
 from inspect import Parameter, signature
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,35 +13,9 @@ if TYPE_CHECKING:
     from attar.library.library import Library
     from attar.results import Subset
 
-# Names that a shell is offered.
-_COMPLETED = 200
-
-
-def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The names of a store's documents that begin like the typed word, for the shell; without torch."""
-    from attar.errors import AttarError
-
-    try:
-        from attar.store.store import Store
-
-        with Store.open(ctx.params["store"], read_only=True) as store:
-            names = (entry.name or "" for entry in store.documents())
-            return list(islice((name for name in names if name.startswith(incomplete)), _COMPLETED))
-    except (AttarError, KeyError, TypeError):
-        return []
-
-
 StorePath = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the library.")]
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", help="Name of the document, or its beginning.", autocompletion=complete_names
-    ),
-]
-Names = Annotated[
-    list[str],
-    typer.Argument(metavar="NAME…", help="Names of documents, in full.", autocompletion=complete_names),
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the document, or its beginning.")]
+Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of documents, in full.")]
 ReaderPath = Annotated[
     Path | None,
     typer.Option(
@@ -75,7 +48,7 @@ def _day_of(written: str) -> date:
 def subset_of(
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", help="Only this document; may be repeated.", autocompletion=complete_names),
+        typer.Option("--name", help="Only this document; may be repeated."),
     ] = None,
     folder: Annotated[
         str | None,

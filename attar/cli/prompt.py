@@ -1,10 +1,8 @@
-"""The prompt of `attar ask`: questions one after another, with the model loaded once and a history."""
+"""The prompt of `attar ask`: questions one after another, with the model loaded once."""
 
 import contextlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from attar.cli.ask import Asking, only_document, print_search_state
 from attar.cli.output import Quotes, one_line, print_note, printable
@@ -19,14 +17,6 @@ Type a question, or a sentence with ___ for the answer.
 :all        ask all documents
 :help       this
 :quit       leave; so does Ctrl-D"""
-# Questions kept in the history.
-_HISTORY = 1_000
-
-
-def history_file() -> Path:
-    """Where the questions of earlier sessions are: `attar/history` in the user's state folder."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "attar" / "history"
 
 
 class Prompt:
@@ -43,24 +33,25 @@ class Prompt:
         """Read lines with `read_line`, which is given the prompt, until the end."""
         count = len(self._library)
         print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
-        with _history():
-            while True:
-                try:
-                    line = read_line(self._prompt()).strip()
-                except EOFError:
-                    print()
-                    return
-                except KeyboardInterrupt:  # drops the line, as in a shell
-                    print()
-                    continue
-                if line in _QUIT:
-                    return
-                try:
-                    self._obey(line)
-                except AttarError as fault:
-                    print_note(fault)
-                except KeyboardInterrupt:
-                    print("stopped")
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401  # arrow keys
+        while True:
+            try:
+                line = read_line(self._prompt()).strip()
+            except EOFError:
+                print()
+                return
+            except KeyboardInterrupt:  # drops the line, as in a shell
+                print()
+                continue
+            if line in _QUIT:
+                return
+            try:
+                self._obey(line)
+            except AttarError as fault:
+                print_note(fault)
+            except KeyboardInterrupt:
+                print("stopped")
 
     def _prompt(self) -> str:
         document = self._asking.document
@@ -83,24 +74,3 @@ class Prompt:
             if self._asking.document is None:
                 print_search_state(self._library)
             print(self._quotes.answers(answers))
-
-
-@contextlib.contextmanager
-def _history() -> Iterator[None]:
-    """Arrow keys and the questions of earlier sessions, where Python has readline."""
-    try:
-        import readline
-    except ImportError:
-        yield
-        return
-    file = history_file()
-    with contextlib.suppress(OSError):
-        readline.read_history_file(file)
-    readline.set_history_length(_HISTORY)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            readline.write_history_file(file)
-            file.chmod(0o600)  # questions are private

@@ -67,8 +67,7 @@ def train_questions(
         return
     print(result.reader)
     for name, scores in result.held_out.items():
-        figures = ", ".join(f"{measure} {value:.3f}" for measure, value in scores.items())
-        print(f"{name} question encoder on held-out questions: {figures}")
+        print(f"{name}, held-out questions: EM {scores.em or 0:.3f}, F1 {scores.f1 or 0:.3f}")
 
 
 def evaluate_questions(

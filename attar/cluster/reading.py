@@ -53,44 +53,33 @@ _Keys = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Workers:
-    """The actors that read: how many (None: as many as the cluster has room for), and what each of them gets.
-
-    On a device such as "cuda" that is one GPU unless `gpus` says otherwise, and else one CPU.
-    """
+    """The actors that read: how many (None: as many as the cluster has room for), with a CPU or a GPU each."""
 
     actors: int | None = None
     device: str | None = None
-    gpus: float | None = None
 
     def __post_init__(self) -> None:
         if self.actors is not None and self.actors < 1:
             raise OptionError.expected("actors", "a whole number from 1 up", str(self.actors))
-        if self.gpus is not None and not 0 < self.gpus < 1_000:
-            raise OptionError.expected("gpus", "a number above 0", str(self.gpus))
-        if self.gpus is not None and self.device is None:
-            raise OptionError("GPUs are for actors that read on a device", "give --device cuda too")
 
     @property
-    def gpus_each(self) -> float:
-        """The GPUs of an actor, as many as Ray reserves for it."""
-        return self.gpus or float(is_gpu(self.device))
+    def on_gpu(self) -> bool:
+        return is_gpu(self.device)
 
     def count(self) -> int:
         """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
         import ray
 
-        room = ray.cluster_resources()
-        gpus, cpus = room.get("GPU", 0.0), room.get("CPU", 0.0)
-        most = int(gpus / self.gpus_each if self.gpus_each else cpus)
+        room, needed = ray.cluster_resources(), "GPU" if self.on_gpu else "CPU"
+        most = int(room.get(needed, 0))
         if most < 1:
-            needed = f"{self.gpus_each:g} GPU" if self.gpus_each else "a CPU"
-            has = f"{gpus:g} GPUs and {cpus:g} CPUs"
-            message = f"no actor with {needed} fits into a cluster with {has}"
+            has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
+            message = f"no actor with a {needed} fits into a cluster with {has}"
             raise OptionError(message, "leave --device out, or start more nodes")
         return min(self.actors or most, most)
 
     def resources(self) -> dict[str, Any]:
-        return {"num_cpus": 0 if self.gpus_each else 1, "num_gpus": self.gpus_each or None}
+        return {"num_cpus": int(not self.on_gpu), "num_gpus": 1 if self.on_gpu else None}
 
 
 def read_with_ray(
@@ -185,11 +174,10 @@ def _read(
     files = ray.put(_ReaderFiles.of(libraries[0], reader))
     known = ray.put(_known(libraries))
     # Reading files reserves no CPU: the actors have all. One task reads what two GPUs do, or many cores.
-    on_gpu = bool(workers.gpus_each)
     documents = ray.data.read_datasource(
-        datasource(found.files, limits, CHARACTERS_ON_GPU if on_gpu else CHARACTERS),
+        datasource(found.files, limits, CHARACTERS_ON_GPU if workers.on_gpu else CHARACTERS),
         num_cpus=0,
-        concurrency=actors if on_gpu else max(1, actors // 2),
+        concurrency=actors if workers.on_gpu else max(1, actors // 2),
     )
     read = documents.map_batches(
         _ReaderActor,
@@ -223,7 +211,7 @@ class _ReaderFiles:
         from attar.reader.reader import Reader
 
         torch.set_num_threads(1)
-        if workers.gpus_each:
+        if workers.on_gpu:
             keep_to_own_cores()
         with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
             for name, data in self.files.items():

@@ -24,7 +24,7 @@ from attar.library.served import ServedLibrary
 from attar.results import Change, DocumentDetails
 from attar.server import middleware, routes
 from attar.server.metrics import METRICS, Metrics, Observe
-from attar.server.openapi import Parameter, Route, Upload, openapi_document
+from attar.server.openapi import Route, Upload, openapi_document
 from attar.server.service import Service
 from attar.server.settings import Settings, open_library
 
@@ -60,26 +60,6 @@ async def docs(service: Service, request: Request) -> Response:
 
 _DOCUMENT = wire.DOCUMENTS + "/{name:any}"
 _JOB = wire.JOBS + "/{id}"
-_FLAG = {"type": "string", "enum": ["0", "1"], "default": "0"}
-_LIMIT = {"type": "integer", "minimum": 1, "maximum": routes.MAX_PAGE_SIZE, "default": routes.PAGE_SIZE}
-_LIST_QUERY = (
-    Parameter("after", "only names after this one", {"type": "string"}),
-    Parameter("limit", "at most this many documents", _LIMIT),
-    Parameter("contains", "only those whose name or title contains this, in any case", {"type": "string"}),
-    Parameter("name", "only this document; may be repeated", {"type": "string"}),
-    Parameter("in", "only documents below this folder", {"type": "string"}),
-    Parameter("tag", "only documents with this tag; may be repeated", {"type": "string"}),
-    Parameter("since", "only documents with a date from this day on", {"type": "string", "format": "date"}),
-)
-_FILE_NAME = {"type": "string", "minLength": 1, "maxLength": wire.MAX_NAME}
-_SOURCE = {"type": "string", "maxLength": wire.MAX_NAME}
-_FILE_QUERY = (
-    Parameter("name", "the file's name; that of a form's only file if not its own", _FILE_NAME),
-    Parameter("replace", "1: another text of that name is replaced", _FLAG),
-    Parameter("tag", "a tag of its documents; may be repeated", {"type": "string"}),
-    Parameter("source", "where the file comes from: what comes from there again may replace it", _SOURCE),
-)
-
 # Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
 # "…/append" before the name alone.
 ROUTES = (
@@ -87,11 +67,11 @@ ROUTES = (
     Route("POST", wire.ANSWERS, routes.list_answers, wire.ListAnswers, {200: wire.AnswerList}, (404,)),
     Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}, (404,)),
     Route("POST", wire.VERIFY, routes.verify, wire.Verify, {200: wire.Verification}, (404,)),
-    Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=_LIST_QUERY),
+    Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=wire.ListQuery),
     Route("GET", wire.STATUS, routes.status, None, {200: wire.Status}),
     Route(
         "POST", wire.FILES, routes.add_files, Upload, {200: wire.Changes, 202: wire.Job}, (409,),
-        query=_FILE_QUERY, changes=True,
+        query=wire.FileQuery, changes=True,
     ),
     Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (404, 409), changes=True),
     Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (404,), changes=True),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from attar.errors import AttarError
 from attar.library.served import ServedLibrary
@@ -17,7 +17,6 @@ from attar.progress import StoppedError, stopped_by
 from attar.results import Asked
 from attar.server.metrics import Metrics
 from attar.server.problems import OverloadedError, ProblemError
-from attar.server.settings import Settings
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -25,106 +24,126 @@ Value = TypeVar("Value")
 
 # The longest that a job may have to wait, in seconds: a client has given up by then, or a person has.
 _MAX_WAIT = 1.0
+# Work per batch: larger ones are hardly faster.
+_MAX_BATCH = 256
 # Slow jobs take far longer than questions: only a few may wait.
 _MAX_SLOW = 64
 
 
-class _Queued(NamedTuple, Generic[Job, Result]):
-    job: Job
-    weight: int
-    future: asyncio.Future[Result]
+@dataclass(frozen=True)
+class AskJob:
+    """The questions of one request, each with the name of its document, or to all documents; and their work."""
+
+    names: list[str]
+    questions: list[str]
+    top: int | None
+    look: int | None
+    work: list[int]
+    to_all: bool = False
 
 
-class Batcher(Generic[Job, Result]):
-    """Runs waiting jobs in batches on one thread: jobs that arrive during a batch form the next one.
+class _Queued(NamedTuple):
+    job: AskJob
+    work: int
+    future: asyncio.Future[list[Asked]]
 
-    An idle batcher starts at once. `work` returns a result or an exception per job; the weights of a batch add up
-    to at most `max_batch`, those of waiting jobs to at most `max_queue`. `on_batch` is called with the jobs of each
-    batch, `on_queue` with the waiting weight whenever it changes.
+
+# The answers of each job of a batch, or its error.
+Answered = Sequence[list[Asked] | Exception]
+
+
+class AskQueue:
+    """Questions about documents, and with a device to all: those of concurrent requests are answered together.
+
+    One thread answers batches: jobs that arrive during one form the next. An idle queue starts at once. The work of a
+    batch adds up to at most `max_batch`, that of waiting jobs to at most `max_queue`.
     """
 
     def __init__(
         self,
-        work: Callable[[list[Job]], Sequence[Result | Exception]],
-        *,
-        name: str,
-        max_batch: int,
+        answer: Callable[[list[AskJob]], Answered],
+        metrics: Metrics,
         max_queue: int,
-        on_batch: Callable[[list[Job]], None] = lambda jobs: None,
-        on_queue: Callable[[int], None] = lambda weight: None,
+        max_batch: int = _MAX_BATCH,
     ) -> None:
-        self._work, self._max_batch, self._max_queue = work, max_batch, max_queue
-        self._on_batch, self._on_queue = on_batch, on_queue
+        self._answer, self._metrics = answer, metrics
+        self._max_queue, self._max_batch = max_queue, max_batch
         # Measured while jobs wait: only then a batch is as large, and the rate as high, as it can be.
         self._per_second: float | None = None
-        self._queue: deque[_Queued[Job, Result]] = deque()
-        self._weight = 0
+        self._queue: deque[_Queued] = deque()
+        self._waiting = 0
         self._busy = False
         self._closed = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
 
-    def submit(self, job: Job, weight: int = 1) -> asyncio.Future[Result]:
+    async def ask(self, job: AskJob) -> list[Asked]:
+        """The answers to each question; other requests have their turn in between."""
+        asked: list[Asked] = []
+        for turn in turns(job.work):
+            part = replace(job, names=job.names[turn], questions=job.questions[turn], work=job.work[turn])
+            asked += await self.submit(part)
+        return asked
+
+    def submit(self, job: AskJob) -> asyncio.Future[list[Asked]]:
         if self._closed:
             raise ProblemError(503, "the server is stopping")
-        if not self._has_room(weight):
+        work = sum(job.work)
+        if not self._has_room(work):
             raise OverloadedError
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-        self._queue.append(_Queued(job, weight, future))
-        self._weight += weight
-        self._on_queue(self._weight)
+        future: asyncio.Future[list[Asked]] = loop.create_future()
+        self._queue.append(_Queued(job, work, future))
+        self._wait_for(work)
         if not self._busy:
             self._busy = True
             # In the loop's next iteration: jobs that arrive in this one join the batch.
             loop.call_soon(self._start)
         return future
 
-    def _has_room(self, weight: int) -> bool:
+    def _has_room(self, work: int) -> bool:
         """Whether a job may wait: the queue is not longer than what is answered within _MAX_WAIT."""
         most = self._max_queue
         if self._per_second is not None:
             most = min(most, round(_MAX_WAIT * self._per_second))
-        return not self._weight or self._weight + weight <= most
+        return not self._waiting or self._waiting + work <= most
+
+    def _wait_for(self, work: int) -> None:
+        self._waiting += work
+        self._metrics.queue.set(self._waiting)
 
     def _start(self) -> None:
-        batch: list[_Queued[Job, Result]] = []
-        weight = 0
-        while self._queue and (not batch or weight + self._queue[0].weight <= self._max_batch):
+        batch: list[_Queued] = []
+        work = 0
+        while self._queue and (not batch or work + self._queue[0].work <= self._max_batch):
             queued = self._queue.popleft()
-            self._weight -= queued.weight
+            self._wait_for(-queued.work)
             # Cancelled by a timeout or a closed connection.
             if not queued.future.cancelled():
                 batch.append(queued)
-                weight += queued.weight
-        self._on_queue(self._weight)
+                work += queued.work
         if not batch:
             self._busy = False
             return
         jobs = [queued.job for queued in batch]
-        self._on_batch(jobs)
+        self._metrics.batches.observe(sum(len(job.questions) for job in jobs))
         began = time.perf_counter()
-        # Given up by all who asked: their requests timed out, or their clients left.
-        futures = [queued.future for queued in batch]
-        work = partial(
-            _stopping_when, lambda: all(future.cancelled() for future in futures), self._work, jobs
-        )
-        running = asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-        def finish(done: asyncio.Future[Sequence[Result | Exception]]) -> None:
+        def is_given_up() -> bool:  # by all who asked: their requests timed out, or their clients left
+            return all(queued.future.cancelled() for queued in batch)
+
+        def finish(done: asyncio.Future[Answered]) -> None:
             if self._queue:
-                measured = weight / (time.perf_counter() - began)
-                self._per_second = (
-                    measured if self._per_second is None else (3 * self._per_second + measured) / 4
-                )
+                measured = work / (time.perf_counter() - began)
+                before = measured if self._per_second is None else self._per_second
+                self._per_second = (3 * before + measured) / 4
             self._finish(batch, done)
 
-        running.add_done_callback(finish)
+        answer = partial(_stopping_when, is_given_up, self._answer, jobs)
+        asyncio.get_running_loop().run_in_executor(self._thread, answer).add_done_callback(finish)
 
-    def _finish(
-        self, batch: list[_Queued[Job, Result]], running: asyncio.Future[Sequence[Result | Exception]]
-    ) -> None:
-        error = running.exception()
-        results = [error] * len(batch) if error is not None else running.result()
+    def _finish(self, batch: list[_Queued], done: asyncio.Future[Answered]) -> None:
+        error = done.exception()
+        results = [error] * len(batch) if error is not None else done.result()
         for queued, result in zip(batch, results, strict=True):
             if queued.future.done():
                 continue
@@ -205,40 +224,6 @@ def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job])
     return isolate_failures(work, jobs[:half]) + isolate_failures(work, jobs[half:])
 
 
-@dataclass(frozen=True)
-class AskJob:
-    """The questions of one request, each with the name of its document, or to all documents; and their work."""
-
-    names: list[str]
-    questions: list[str]
-    top: int | None
-    look: int | None
-    work: list[int]
-    to_all: bool = False
-
-
-class AskQueue(Batcher[AskJob, list[Asked]]):
-    """Questions about documents, and with a device to all: those of concurrent requests are answered together."""
-
-    def __init__(self, library: ServedLibrary, settings: Settings, metrics: Metrics) -> None:
-        super().__init__(
-            partial(answer_together, library),
-            name="ask",
-            max_batch=_MAX_BATCH,
-            max_queue=settings.max_queue,
-            on_batch=lambda jobs: metrics.batches.observe(sum(len(job.questions) for job in jobs)),
-            on_queue=metrics.queue.set,
-        )
-
-    async def ask(self, job: AskJob) -> list[Asked]:
-        """The answers to each question; other requests have their turn in between."""
-        asked: list[Asked] = []
-        for turn in turns(job.work):
-            part = replace(job, names=job.names[turn], questions=job.questions[turn], work=job.work[turn])
-            asked += await self.submit(part, sum(part.work))
-        return asked
-
-
 def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
     """The results of each job of a batch, or its first error, which does not affect other jobs."""
 
@@ -274,8 +259,6 @@ def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> l
     return asked
 
 
-# Work per batch: larger ones are hardly faster.
-_MAX_BATCH = 256
 # Work that is done for one request before others have their turn: about an eighth of a second.
 _TURN = 128
 # Characters of a question or query.

@@ -1,6 +1,6 @@
 """The description of the routes as OpenAPI 3.1, from the structs of their bodies."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
@@ -40,19 +40,6 @@ class Upload(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter of the query string."""
-
-    name: str
-    text: str
-    schema: Mapping[str, Any]
-
-    def describe(self) -> dict[str, Any]:
-        described = {"name": self.name, "in": "query", "required": False, "description": self.text}
-        return described | {"schema": self.schema}
-
-
-@dataclass(frozen=True)
 class Route:
     """One route: routing, OpenAPI and the labels of metrics are made from it.
 
@@ -68,7 +55,7 @@ class Route:
     replies: dict[int, Shape] = field(default_factory=lambda: {200: None})
     errors: tuple[int, ...] = ()
     _: KW_ONLY
-    query: tuple[Parameter, ...] = ()
+    query: type[msgspec.Struct] | None = None
     changes: bool = False
     documented: bool = True
 
@@ -115,7 +102,7 @@ def openapi_document(routes: Sequence[Route], version: str) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary, "responses": {}}
     parameters = [parameter for parameter in _PATH if f"{{{parameter['name']}" in route.path]
-    parameters += [parameter.describe() for parameter in route.query]
+    parameters += [] if route.query is None else _query_parameters(route.query)
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
@@ -127,6 +114,21 @@ def _operation(route: Route) -> dict[str, Any]:
     for status in _errors(route):
         operation["responses"][str(status)] = {"description": TITLES[status], "content": problem}
     return operation
+
+
+def _query_parameters(query: type[msgspec.Struct]) -> list[dict[str, Any]]:
+    """The fields of a query's struct as parameters."""
+    _, schemas = msgspec.json.schema_components([query])
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": False,
+            "description": schema.pop("description"),
+            "schema": schema,
+        }
+        for name, schema in schemas[query.__name__]["properties"].items()
+    ]
 
 
 def _errors(route: Route) -> list[int]:

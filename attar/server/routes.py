@@ -6,10 +6,9 @@ that is its reply, a status and a struct, or a response.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from functools import cache, partial
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
@@ -34,14 +33,12 @@ from attar.server.openapi import Route, Upload
 from attar.server.problems import ProblemError, printable
 from attar.server.service import Service
 
-PAGE_SIZE = 100
-MAX_PAGE_SIZE = 1_000
 _DOCUMENTS = f"{wire.DOCUMENTS}/".encode()
 _APPEND = b"/append"
-# Python refuses to parse numbers of thousands of digits.
-_MAX_DIGITS = 9
 # Files in one form.
 _MAX_FILES = 1_000
+
+Query = TypeVar("Query", bound=msgspec.Struct)
 
 _decoder = cache(msgspec.json.Decoder)
 _encode = msgspec.json.Encoder().encode
@@ -87,11 +84,12 @@ async def _read_body(
     media_type = sent.decode("latin-1").partition(";")[0].strip().lower()
     if body is Upload and media_type == wire.FORM:
         _refuse_other_sites(service, request)
-        given = [_file_name(request)] if "name" in request.query_params else []
-        files = await _read_form(request)
-        if given and len(files) > 1:
-            raise OptionError.expected("name", "one file", f"{len(files):,}", "send them one by one")
-        return [Upload(name, file.data) for name, file in zip(given, files, strict=True)] if given else files
+        files, query = await _read_form(request), _query(request, wire.FileQuery)
+        if len(files) > 1 and (query.name or query.source):
+            raise OptionError.expected(
+                "name and source", "one file", f"{len(files):,}", "send them one by one"
+            )
+        return [Upload(query.name, file.data) for file in files] if query.name else files
     expected = wire.MEDIA if body is Upload else wire.JSON
     if media_type != expected:
         came = printable(media_type, 60) or "none"
@@ -99,7 +97,9 @@ async def _read_body(
         raise ProblemError(415, f"content-type: expected {expected}{also}, got {came}", {"accept": expected})
     data = await request.body()
     if body is Upload:
-        return [Upload(_file_name(request), data)]
+        if not (name := _query(request, wire.FileQuery).name):
+            raise OptionError("the file needs a name, by which its kind is known", "give ?name=")
+        return [Upload(name, data)]
     decoder: msgspec.json.Decoder[msgspec.Struct] = _decoder(cast(Any, body))
     return decoder.decode(data)
 
@@ -217,20 +217,20 @@ async def verify(service: Service, request: Request, body: wire.Verify) -> wire.
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
     """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
-    limit = _query_number(request, "limit", PAGE_SIZE, MAX_PAGE_SIZE)
-    after, contains = request.query_params.get("after") or None, request.query_params.get("contains", "")
-    library, within = service.library, _query_subset(request)
+    query, library = _query(request, wire.ListQuery), service.library
+    within = Subset(query.names, query.folder, query.tags, query.since) or None
 
     def read() -> tuple[list[Document], int]:
         # One more than asked for shows whether there is a next page.
-        if not contains:
-            return [*library.documents(after=after, limit=limit + 1, within=within)], len(library)
-        found = filter(partial(_contains, contains.lower()), library.documents(after=after, within=within))
-        return [*islice(found, limit + 1)], len(library)
+        limit, after = query.limit + 1, query.after or None
+        if not query.contains:
+            return [*library.documents(after=after, limit=limit, within=within)], len(library)
+        fits = partial(_contains, query.contains.lower())
+        return [*islice(filter(fits, library.documents(after=after, within=within)), limit)], len(library)
 
     (documents, total), missing = await service.read(read)
-    following = documents[limit - 1].name if len(documents) > limit else None
-    return wire.Page(documents[:limit], following, total, missing)
+    following = documents[query.limit - 1].name if len(documents) > query.limit else None
+    return wire.Page(documents[: query.limit], following, total, missing)
 
 
 def _contains(wanted: str, document: Document) -> bool:
@@ -274,11 +274,11 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 
 async def add_files(service: Service, request: Request, body: list[Upload]) -> wire.Changes | Response:
     """Add the documents of files; the ones before a refused one are added. What takes long becomes a job."""
-    replace = _query_flag(request, "replace")
+    query = _query(request, wire.FileQuery)
+    replace, tags = query.replace == "1", query.tags or None
     what = body[0].name if len(body) == 1 else f"{len(body)} files"
-    tags = request.query_params.getlist("tag") or None
-    check_labels(tags or (), {})
-    read = partial(service.read_files, body, tags=tags, source=_source(request, body))
+    check_labels(query.tags, {})
+    read = partial(service.read_files, body, tags=tags, source=query.source)
     if not _wants_job(request, sum(len(file.data) for file in body), LONG_FILE):
         drafts = await service.slow.run(read)
         if sum(len(draft.text) for draft in drafts) <= LONG:
@@ -286,15 +286,6 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
             return wire.Changes(await service.writes.run(add))
         return _accepted(service, what, lambda job: add_drafts(service.library, drafts, replace, job))
     return _accepted(service, what, lambda job: add_drafts(service.library, read(in_job=True), replace, job))
-
-
-def _source(request: Request, files: Sequence[Upload]) -> str:
-    """Where a file comes from, if the client says it: what comes from there again may replace it."""
-    source = request.query_params.get("source", "")
-    if source and len(files) > 1:
-        raise OptionError.expected("source", "one file", f"{len(files):,}", "send them one by one")
-    check_length("source", len(source), wire.MAX_NAME)
-    return source
 
 
 async def list_jobs(service: Service, request: Request) -> wire.JobList:
@@ -416,42 +407,16 @@ def _idempotency_key(request: Request) -> str | None:
     return request.headers.get(wire.KEY_HEADER)
 
 
-def _query_number(request: Request, name: str, default: int, most: int) -> int:
-    """A whole number from the query string."""
-    written = request.query_params.get(name, str(default))
-    is_number = written.isascii() and written.isdigit() and len(written) <= _MAX_DIGITS
-    if not is_number or not 1 <= int(written) <= most:
-        raise OptionError.expected(name, f"a whole number from 1 to {most:,}", repr(written[:20]))
-    return int(written)
-
-
-def _query_subset(request: Request) -> Subset | None:
-    """The subset of documents that the query string gives."""
-    given = request.query_params
-    written = given.get("since")
+def _query(request: Request, shape: type[Query]) -> Query:
+    """The query string as a struct; a parameter that may be given several times is a tuple there."""
+    given = {}
+    for field in msgspec.structs.fields(shape):
+        if values := request.query_params.getlist(field.encode_name):
+            given[field.encode_name] = values if field.default == () else values[-1]
     try:
-        since = None if written is None else date.fromisoformat(written)
-    except ValueError:
-        raise OptionError.expected("since", "a day such as 2026-01-31", repr(str(written)[:20])) from None
-    names, tags = tuple(given.getlist("name")), tuple(given.getlist("tag"))
-    return Subset(names, given.get("in", ""), tags, since) or None
-
-
-def _query_flag(request: Request, name: str) -> bool:
-    """Whether the query string has this parameter as 1; it is 0 unless given."""
-    written = request.query_params.get(name, "0")
-    if written not in ("0", "1"):
-        raise OptionError.expected(name, "0 or 1", repr(written[:20]))
-    return written == "1"
-
-
-def _file_name(request: Request) -> str:
-    """The name of a file in the query string."""
-    name = request.query_params.get("name", "")
-    if not 0 < len(name) <= wire.MAX_NAME:
-        expected = f"a file's name of 1 to {wire.MAX_NAME:,} characters"
-        raise OptionError.expected("name", expected, f"{len(name):,}")
-    return name
+        return msgspec.convert(given, shape, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProblemError(422, f"query: {error}") from None
 
 
 def _check_count(what: str, values: Sequence[object], limit: int) -> None:

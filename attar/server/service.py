@@ -16,7 +16,7 @@ from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.options import FileLimits
 from attar.results import Asked, Subset
-from attar.server.batching import AskQueue, SerialExecutor, check_length, turns
+from attar.server.batching import AskQueue, SerialExecutor, answer_together, check_length, turns
 from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
 from attar.server.openapi import Upload
@@ -53,7 +53,7 @@ class Service:
         self.signing: Signing | None = None
         self._making: asyncio.Task[None]
         self._looked = -math.inf
-        self.asks = AskQueue(library, settings, metrics)
+        self.asks = AskQueue(partial(answer_together, library), metrics, settings.max_queue)
         # A thread each: a list does not wait for a long file, nor an operator for a list.
         # Short changes; jobs have a thread of their own.
         self.writes = SerialExecutor("write")

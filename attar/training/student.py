@@ -1,7 +1,6 @@
-"""The student, the network of a reader, and its quick question encoder: what they learn, losses and accuracy."""
+"""The student, the network of a reader, and its quick question encoder: what they learn, and their losses."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +18,7 @@ from attar.nn.phrases import (
     valid_spans,
 )
 from attar.options import LONGEST
-from attar.training.batches import Batch, QuestionSet, half_precision, padded, text_batch
-from attar.training.evaluation import exact, f1, holds
+from attar.training.batches import Batch, QuestionSet
 from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_labels, with_golds
 
 TEMPERATURE = 1.5
@@ -32,8 +30,6 @@ _SAME_ARTICLE = 0.25
 _WRITTEN = 0.4
 # Added to the priors of answers, so that these are among the phrases.
 _GOLD = 1e3
-# Passages per batch that the accuracy is measured with.
-_MEASURED_TOGETHER = 16
 
 
 def student_set(questions: QuestionSet, labels: TeacherLabels) -> tuple[QuestionSet, NDArray[np.float32]]:
@@ -201,65 +197,3 @@ def new_quick(network: PhraseNetwork, layers: int) -> QuickQuestions:
     for name in ("query", "null", "weight"):
         getattr(quick, name).load_state_dict(getattr(network, name).state_dict())
     return quick
-
-
-def accuracy(
-    network: PhraseNetwork,
-    questions: QuestionSet,
-    density: float,
-    device: torch.device,
-    quick: QuickQuestions | None = None,
-) -> dict[str, float]:
-    """Exact match, F1 and sentence hits over the questions that have a known answer, if there are any."""
-    known = set(questions.labelled())
-    rows = []
-    for q, first, last in _answers(network, questions, density, device, quick):
-        if q in known:
-            at, golds = questions.owners[q], questions.gold_texts(q)
-            text = questions.texts[at]
-            start, end = text.sentence_spans[text.sentences[first]]
-            given, sentence = questions.span_text(at, first, last), questions.passages[at].text[start:end]
-            rows.append((exact(given, golds), f1(given, golds), holds(sentence, golds)))
-    if not rows:
-        return {}
-    names, means = ("em", "f1", "sentence"), np.mean(rows, 0)
-    return {name: round(float(mean), 4) for name, mean in zip(names, means, strict=True)}
-
-
-@torch.no_grad()
-def _answers(
-    network: PhraseNetwork,
-    questions: QuestionSet,
-    density: float,
-    device: torch.device,
-    quick: QuickQuestions | None,
-) -> Iterator[tuple[int, int, int]]:
-    """Each question with the first and last piece of its best span, among the spans that a reader would keep."""
-    network.eval()
-    if quick is not None:
-        quick.eval()
-    passages = [at for at, asked in enumerate(questions.of_passage) if asked]
-    for start in range(0, len(passages), _MEASURED_TOGETHER):
-        chunk = passages[start : start + _MEASURED_TOGETHER]
-        pairs = [(row, q) for row, at in enumerate(chunk) for q in questions.of_passage[at]]
-        ids, mask = padded([questions.questions[q] for _, q in pairs], 8)
-        batch = {name: value.to(device) for name, value in text_batch(questions, chunk).items()}
-        with half_precision(device):
-            asked = network.encode_questions(ids.to(device), mask.to(device), quick)
-            texts = network.encode_texts(batch["ids"], batch["mask"])
-            priors = network.priors(texts.priors, valid_spans(batch["sentences"], batch["inside"]))
-            valid = keep_best(priors, batch["inside"], density)
-            rows = torch.tensor([row for row, _ in pairs], device=device)
-            scores = network.score(texts.rows(rows), asked, batch["sentences"][rows], valid[rows])
-        for (_, q), best in zip(pairs, scores.flatten(1).argmax(1).tolist(), strict=True):
-            first = best // LONGEST - 1  # a passage begins with [CLS]
-            yield q, first, first + best % LONGEST
-
-
-def keep_best(priors: Tensor, inside: Tensor, density: float) -> Tensor:
-    """True at the spans with the highest priors, `density` per piece of the text."""
-    flat = priors.flatten(1)
-    counts = (inside.sum(1) * density).ceil().long().clamp(min=1, max=flat.shape[1] - 1)
-    ordered = flat.sort(1, descending=True).values
-    floor = ordered.gather(1, counts[:, None] - 1)
-    return ((flat >= floor) & flat.isfinite()).view_as(priors)

@@ -35,6 +35,7 @@ from attar.reader.windows import PieceTokenizer
 from attar.training.batches import Array, QuestionBatches, QuestionsAlone, QuestionSet
 from attar.training.calibration import FEWEST, calibrate, calibrate_look
 from attar.training.data import Passage, QuestionOptions, hold_out, read_passages, without_overlap
+from attar.training.evaluation import Scores, evaluate_reader, group_documents
 from attar.training.found import FoundBatches, found_rows, from_arrays, to_arrays
 from attar.training.look import SentenceBatches, look_accuracy, look_loss, look_set
 from attar.training.published import (
@@ -46,7 +47,6 @@ from attar.training.published import (
 )
 from attar.training.run import QuestionRun, Row, Say, make_loader, silent
 from attar.training.student import (
-    accuracy,
     imitation_loss,
     new_quick,
     student_loss,
@@ -75,10 +75,10 @@ _IMITATED = 1_024
 
 @dataclass(frozen=True)
 class TrainedReader:
-    """A reader's folder, the accuracy of its question encoders on held-out questions, and how it was trained."""
+    """A reader's folder, its accuracy on held-out questions, and how it was trained."""
 
     reader: str
-    held_out: dict[str, dict[str, float]] = field(default_factory=dict)
+    held_out: dict[str, Scores] = field(default_factory=dict)
     calibration: Calibration | None = None
     history: list[Row] = field(default_factory=list)
 
@@ -131,7 +131,7 @@ def _train_with_teacher(run: QuestionRun, passages: list[Passage]) -> TrainedRea
         kept += encoder.layers.layers[: Reader.signature_layers]
     for module in kept:
         module.requires_grad_(requires_grad=False)
-    _fit_student(run, network, data, held, weights)
+    _fit_student(run, network, data, weights)
     quick = run.module(lambda: new_quick(network, _QUICK_LAYERS)) if saved is None else saved.quick()
     _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
     return _finish(run, network, quick, base.tokenizer, held, look, saved)
@@ -313,19 +313,14 @@ def _fit_second_look(
 
 
 def _fit_student(
-    run: QuestionRun,
-    network: PhraseNetwork,
-    data: QuestionSet,
-    held: QuestionSet,
-    weights: NDArray[np.float32] | None,
+    run: QuestionRun, network: PhraseNetwork, data: QuestionSet, weights: NDArray[np.float32] | None
 ) -> None:
     """Train the network of the reader; `weights` says how much each question counts."""
     options = run.options
     batches = partial(
         QuestionBatches, data, tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed, weights=weights
     )  # fmt: skip
-    measure = partial(accuracy, network, held, _DENSITY, run.device)
-    run.fit("student", network, partial(student_loss, network), batches, lr=options.lr, evaluate=measure)
+    run.fit("student", network, partial(student_loss, network), batches, lr=options.lr)
 
 
 def _fit_quick(
@@ -358,18 +353,12 @@ def _finish(
     look: SpanNetwork,
     before: ReaderParts | None,
 ) -> TrainedReader:
-    """Measure on held-out questions, write the reader, calibrate what it says, and write that too."""
+    """Write the reader, calibrate what it says by held-out questions, write that too, and measure."""
     options, folder = run.options, run.options.folder
-    density = _DENSITY if before is None else before.config.network.density
-    held_out = {}
-    if held.labelled():
-        held_out["large"] = accuracy(network.to(run.device), held, density, run.device)
-        if quick is not None:
-            held_out["quick"] = accuracy(network, held, density, run.device, quick.to(run.device))
-    about: dict[str, Any] = {"training": options.described(), "held_out": held_out}
+    about: dict[str, Any] = {"training": options.described()}
     network, quick = network.to("cpu"), None if quick is None else quick.to("cpu")
     if before is None:
-        parts = ReaderParts.of(network, quick, tokenizer, about, density=density, distinct=True)
+        parts = ReaderParts.of(network, quick, tokenizer, about, density=_DENSITY, distinct=True)
     else:
         parts = before.with_networks(network, quick, about | {"before": before.config.about})
     parts = parts.with_second_look(look.to("cpu"))
@@ -383,7 +372,10 @@ def _finish(
     if of_look is not None:
         parts = parts.with_look_calibration(of_look)
     parts.save(folder)
-    run.say(f"{folder}: held-out accuracy {held_out}")
+    held_out = {}
+    if held.labelled():
+        rows = evaluate_reader(Reader(parts), group_documents(held.passages, 1), progress=run.progress)
+        held_out = {row.name: row.scores for row in rows}
     return TrainedReader(str(folder), held_out, parts.config.network.calibration, run.history)
 
 

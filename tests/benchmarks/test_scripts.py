@@ -20,7 +20,6 @@ ALONE = {
     "cluster_serve": ("--quick",),
     "crash": ("--kills", "10"),  # each kind once
     "document_bank": ("--documents", "4", "--batch", "8", "--rounds", "1", "--workers", "1"),
-    "everyday_files": ("--kinds", "pdf", "--limit", "1"),
     "floods": ("--seconds", "0.5"),
     "fuzz": ("--examples", "20"),
     "merged_paragraphs": (str(EVERYDAY), "--paragraphs", "4", "--draws", "1"),

@@ -1,10 +1,7 @@
 """`attar list`, `show`, `merge` and `remove`, and what all commands on a library share."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -78,25 +75,6 @@ def test_show_prints_tags_and_metadata_as_words_and_leaves_out_empty_ones(filled
         library.add("note", "Ann left.", metadata={"author": "Eve", "year": "1815"})
     assert "tags        read, old" in filled("show", "S", "story0")[1]
     assert "metadata    author: Eve, year: 1815" in filled("show", "S", "note")[1]
-
-
-def test_the_shell_completes_names_of_documents(filled):
-    environment = os.environ | {
-        "_ATTAR_COMPLETE": "complete_bash",
-        "COMP_WORDS": "attar show S st",
-        "COMP_CWORD": "3",
-    }
-    program = """
-import sys
-from pathlib import Path
-from attar.cli.main import make_app
-try:
-    make_app()(prog_name="attar")
-finally:
-    assert "torch" not in sys.modules
-"""
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert ran.stdout.split() == ["story0", "story1"], ran.stderr
 
 
 def test_reread_moves_a_library_to_another_reader(filled, texts, listed):

@@ -143,9 +143,12 @@ class TestOnRay:
         )
         assert done.stdout.startswith("127.0.0.1:"), done.stderr
 
-    def test_more_than_the_cluster_has_is_refused(self, read, sources, tmp_path):
-        with pytest.raises(OptionError, match="no actor with 3 GPU fits into a cluster with 2 GPUs"):
-            read(tmp_path / "library", [sources], workers=Workers(device="cuda", gpus=3))
+    def test_more_than_the_cluster_has_is_refused(self, read, sources, tmp_path, monkeypatch):
+        monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0})
+        with pytest.raises(
+            OptionError, match="no actor with a GPU fits into a cluster with 0 GPUs and 2 CPUs"
+        ):
+            read(tmp_path / "library", [sources], workers=Workers(device="cuda"))
         assert not (tmp_path / "library").exists()
 
     def test_every_actor_on_a_device_has_its_gpu_and_its_share_of_the_cores(self, ray_cluster):
@@ -179,10 +182,9 @@ class TestOnRay:
         assert not (tmp_path / "library").exists()
 
 
-@pytest.mark.parametrize("given", [{"actors": 0}, {"gpus": 0.0, "device": "cuda"}, {"gpus": 1.0}], ids=str)
-def test_workers_are_positive_and_gpus_are_for_a_device(given):
-    with pytest.raises(OptionError, match=r"actors|gpus|GPUs are for"):
-        Workers(**given)
+def test_there_is_at_least_one_actor():
+    with pytest.raises(OptionError, match="actors"):
+        Workers(0)
 
 
 def test_no_cluster_at_the_address_is_one_line(tmp_path):

@@ -21,7 +21,7 @@ def test_the_documentation_loads_nothing_from_elsewhere(served):
     assert page.headers["content-type"].startswith("text/html")
     # Relative links work behind a proxy that serves all this under a prefix.
     linked = re.findall(r"(?:src|href)=\"([^\"]*)", page.text)
-    assert {"openapi.json", "docs.js", "docs.css"} <= set(linked)
+    assert {"openapi.json", "docs.js", "page.css"} <= set(linked)
     for path in linked:
         assert served.get(f"/{path}").status_code == 200
 

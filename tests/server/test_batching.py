@@ -7,7 +7,8 @@ import time
 import pytest
 
 from attar.server import batching
-from attar.server.batching import Batcher
+from attar.server.batching import AskJob, AskQueue
+from attar.server.metrics import Metrics
 from attar.server.problems import OverloadedError
 
 
@@ -21,29 +22,33 @@ class Slow:
         self.batches.append(list(jobs))
         self.begun.set()
         assert self.go.wait(30)
-        return [job * 10 for job in jobs]
+        return [[job.names[0] * 2] for job in jobs]
+
+
+def job_of(number, work=1):
+    return AskJob([str(number)], ["Who?"], 5, 0, [work])
 
 
 def run(work, max_batch=256, max_queue=1_000):
-    """Run a coroutine function on a batcher whose first job, 0, is at work."""
+    """Run a coroutine function on a queue whose first job, 0, is at work."""
     slow = Slow()
 
     async def main():
-        batcher = Batcher(slow, name="test", max_batch=max_batch, max_queue=max_queue)
-        first = batcher.submit(0)
+        queue = AskQueue(slow, Metrics(), max_queue, max_batch)
+        first = queue.submit(job_of(0))
         await asyncio.to_thread(slow.begun.wait, 30)
-        result = await work(batcher, slow)
+        result = await work(queue, slow)
         slow.go.set()
         await first
-        await batcher.close()
+        await queue.close()
         return result
 
-    return asyncio.run(main()), slow.batches
+    return asyncio.run(main()), [[int(job.names[0]) for job in batch] for batch in slow.batches]
 
 
 def submit(count, weight=1):
-    async def work(batcher, slow):
-        jobs = [batcher.submit(job, weight) for job in range(1, count + 1)]
+    async def work(queue, slow):
+        jobs = [queue.submit(job_of(number, weight)) for number in range(1, count + 1)]
         slow.go.set()
         return await asyncio.gather(*jobs)
 
@@ -56,7 +61,7 @@ def submit(count, weight=1):
     ids=["together", "at most max_batch", "a heavier job is alone"],
 )
 def test_jobs_that_arrive_during_a_batch_form_the_next_ones(count, weight, max_batch, batches):
-    done = [10 * job for job in range(1, count + 1)]
+    done = [[str(number) * 2] for number in range(1, count + 1)]
     assert run(submit(count, weight), max_batch=max_batch) == (done, batches)
 
 
@@ -66,20 +71,20 @@ def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
 
     def work(jobs):
         time.sleep(0.01 * len(jobs))
-        return jobs
+        return [[] for _ in jobs]
 
     async def main():
-        batcher = Batcher(work, name="test", max_batch=4, max_queue=1_000)
+        queue = AskQueue(work, Metrics(), max_queue=1_000, max_batch=4)
         # Nothing is known about the rate at first; each further round is measured by the batches before.
         for _ in range(8):
             accepted = []
             for job in range(20):
                 try:
-                    accepted.append(batcher.submit(job))
+                    accepted.append(queue.submit(job_of(job)))
                 except OverloadedError:
                     break
             await asyncio.gather(*accepted)
-        await batcher.close()
+        await queue.close()
         return len(accepted)
 
     assert 1 <= asyncio.run(main()) <= 16

@@ -40,7 +40,7 @@ def test_a_device_that_is_lost_while_texts_are_read_changes_nothing(
 
         patch.setattr(encoder, "device", torch.device("cuda"))
         patch.setattr(encoder, "encode_all", lost)
-        patch.setattr("attar.search.fast_signatures.FastCollector", lost)
+        patch.setattr("attar.search.fast_index.FastCollector", lost)
         for send, path in ((served.put, path_of("new")), (served.post, f"{path_of('0')}/append")):
             told = refused(send(path, {"text": TEXT}), 503)
             assert told == "the library cannot be used now; the server's log has the reason"

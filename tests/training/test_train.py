@@ -121,14 +121,12 @@ def test_a_run_writes_a_reader_that_answers(reader: Path) -> None:
     assert loaded.parts.network().options.size == 64
     assert loaded.parts.quick() is not None
     assert loaded.about["training"]["data"] == ["labelled.jsonl"]
-    assert set(loaded.about["held_out"]) == {"large", "quick"}
     text = made_up(9, 1)[0]["context"]
     (answer, *_) = loaded.answer(loaded.read(text), "What did Ann buy?", top=1)
     assert answer.absent or answer.text in text
     history = json.loads((reader / "run" / "history.json").read_text())
     student = [row for row in history if row["stage"] == "student"]
     assert student[-1]["loss"] < student[0]["loss"]
-    assert {"em", "f1", "sentence"} <= set(student[-1])
     assert student[-1]["ridge"] < student[0]["ridge"]
     fixed = FixedSizeReader(loaded.parts)
     (answer, *_) = fixed.answer(fixed.read(text), "What did Ann buy?", top=1)

@@ -1,22 +1,34 @@
-// The form that adds a pasted text, and the dialog that appends to a document.
+// The form that adds a pasted text, or appends one to a document; and what is given to everything that is added.
 
-import { byId, say, working } from "./elements.js";
+import { byId, working } from "./elements.js";
 import { bytes, counted } from "./figures.js";
-import { labels } from "./labels.js";
+import { tagsIn } from "./library.js";
 import { Problem, appendTo, putDocument, showDocument } from "./server.js";
 
 // The longest name that is made of a text's first words.
 const LONGEST = 50;
 
-/** Start the form; `added(document)` and `appended(document)` are called after each change. */
-export function startPasting({ added, appended, before }) {
+/** The folder that documents are added to, with a slash at its end or "", and their tags. */
+export function labels() {
+  const folder = byId("add-folder").value.trim().replace(/^\/+|\/+$/g, "");
+  return { folder: folder ? `${folder}/` : "", tags: tagsIn(byId("add-tags").value) };
+}
+
+/** Start the form; `changed(document, was)` is called after each change. */
+export function startPasting({ changed }) {
   const [form, name, text] = [byId("add"), byId("add-name"), byId("add-text")];
   const [problem, taken, opener] = [byId("add-problem"), byId("add-taken"), byId("open-paste")];
   const submit = form.querySelector("[type=submit]");
 
-  function open(isOpen) {
+  /** Open or close the form; with a name, to append to that document. */
+  function open(isOpen, whose = "") {
     form.hidden = !isOpen;
     opener.setAttribute("aria-expanded", String(isOpen));
+    if (whose) {
+      byId("add-folder").value = "";
+      name.value = whose;
+      isTaken(whose);
+    }
     if (isOpen) text.focus();
   }
 
@@ -37,7 +49,6 @@ export function startPasting({ added, appended, before }) {
       const { folder, tags } = labels();
       const [whose, what] = [folder + (name.value.trim() || firstWords(text.value)), text.value];
       if (!what.trim()) throw new Problem("There is no text yet. Paste one, or choose files.");
-      before(whose);
       try {
         await (change === "append" ? appendTo(whose, what) : putDocument(whose, what, change === "replace", tags));
       } catch (fault) {
@@ -48,7 +59,7 @@ export function startPasting({ added, appended, before }) {
       form.reset();
       showSize();
       open(false);
-      return change === "append" ? appended(document) : added(document);
+      return changed(document, change === "append" ? "has grown" : "was added");
     });
 
   form.addEventListener("submit", (event) => {
@@ -62,34 +73,6 @@ export function startPasting({ added, appended, before }) {
   text.addEventListener("input", showSize);
 
   return { open };
-}
-
-/** Start the dialog that appends to a document; returns the function that opens it. */
-export function startAppending({ appended }) {
-  const [dialog, form, text] = [byId("append-dialog"), byId("append-form"), byId("append-text")];
-  let name = null;
-
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    working(form.querySelector("[type=submit]"), byId("append-problem"), async () => {
-      const [whose, what] = [name, text.value];
-      if (!what.trim()) throw new Problem("There is no text yet.");
-      await appendTo(whose, what);
-      const document = await showDocument(whose);
-      dialog.close();
-      appended(document);
-    });
-  });
-  byId("append-cancel").addEventListener("click", () => dialog.close());
-
-  return (whose) => {
-    name = whose;
-    form.reset();
-    say(byId("append-problem"), null);
-    byId("append-heading").textContent = `Append to ${whose}`;
-    dialog.showModal();
-    text.focus();
-  };
 }
 
 /** A name for a text that was given none. */

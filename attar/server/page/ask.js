@@ -1,20 +1,24 @@
 // The question, where to look for its answer, and what follows: answers, examples, and the questions of before.
 
 import { showAnswers } from "./answers.js";
-import { byId, element, say, working } from "./elements.js";
-import { QuestionHistory } from "./history.js";
-import { address, go } from "./routes.js";
+import { byId, element, keep, kept, say, working } from "./elements.js";
 import { ownExamples } from "./examples.js";
-import { SAMPLES, SAMPLE_EXAMPLES } from "./samples.js";
-import { startScope } from "./scope.js";
-import { ask, putDocument, showDocument } from "./server.js";
+import { counted } from "./figures.js";
+import { address, go } from "./routes.js";
+import { ask } from "./server.js";
 
-/** Start the view; `look()` is the number of sentences that are read again, null for the server's own. */
-export function startAsking({ library, look }) {
+// What the browser keeps: the questions that were asked, the latest first, at most so many; and the setting.
+const [QUESTIONS, MOST, LOOK] = ["attar.questions", 12, "attar.look"];
+// Folders and tags that are offered while one types.
+const OFFERED = 12;
+
+/** Start the view. */
+export function startAsking({ library }) {
   const [form, field] = [byId("question-form"), byId("question")];
   const [button, problem] = [byId("ask-button"), byId("ask-problem")];
   const scope = startScope({ library, changed: () => go("ask", {}) });
-  const past = new QuestionHistory();
+  const look = byId("look");
+  let past = kept(QUESTIONS) ?? [];
   // The question of the answers that are shown, and where it was asked.
   let asked = null;
   // The items of each list, as they were drawn last.
@@ -25,16 +29,15 @@ export function startAsking({ library, look }) {
   /** Show an address: ask its question, unless its answers are shown already. */
   function show({ question = "", document = "", chosen = "" }) {
     scope.show({ document, chosen });
-    byId("tab-ask").href = address("ask", { question, document, chosen });
+    byId("to-ask").href = address("ask", { question, document, chosen });
+    field.value = question;
     if (!question) {
       asked = null;
       say(problem, null);
       byId("answers-said").textContent = "";
-      field.value = "";
       draw();
       return;
     }
-    field.value = question;
     if (asked?.question === question && asked.document === document && asked.chosen === chosen) return;
     asked = { question, document, chosen };
     answer(asked);
@@ -44,14 +47,14 @@ export function startAsking({ library, look }) {
     return working(button, problem, async () => {
       byId("answers-said").textContent = "";
       try {
-        await library.ready();
+        if (!library.isLoaded) await library.load();
         scope.show(mine);
         const about = scope.subject();
-        const reply = await ask(mine.question, about, look());
+        const reply = await ask(mine.question, about, look.value === "" ? null : Number(look.value));
         // Another question may have been asked in the meantime.
         if (mine !== asked) return;
         showAnswers(reply, about);
-        past.add(mine);
+        remember([mine, ...past.filter((other) => JSON.stringify(other) !== JSON.stringify(mine))].slice(0, MOST));
       } catch (fault) {
         if (mine === asked) asked = null;
         throw fault;
@@ -66,28 +69,16 @@ export function startAsking({ library, look }) {
     byId("answered").hidden = asked === null;
     byId("opening").hidden = asked !== null;
     byId("welcome").hidden = asked !== null || !isEmpty;
-    byId("examples-heading").textContent = isEmpty ? "Or try it on two sample texts" : "For example";
-    const offered = isEmpty || hasSamples() ? SAMPLE_EXAMPLES : (examples ?? []);
-    byId("examples").hidden = asked !== null || !library.isLoaded || !offered.length;
-    drawList("example-list", offered, (question) =>
-      element("li", {}, element("button", { type: "button", onclick: () => tryOut(question) }, question)),
-    );
-    if (asked === null && !isEmpty && library.isLoaded && examples === null && !hasSamples()) findExamples();
-    byId("history").hidden = !past.questions.length;
-    drawList("history-list", past.questions, pastQuestion);
-  }
-
-  function hasSamples() {
-    return Object.keys(SAMPLES).every((sample) => library.shown.some(({ name }) => name === sample));
+    byId("examples").hidden = asked !== null || !examples?.length;
+    drawList("example-list", examples ?? [], (question) => questionButton(question, () => go("ask", { question, ...scope.values() })));
+    if (asked === null && library.count && examples === null) findExamples();
+    byId("history").hidden = !past.length;
+    drawList("history-list", past, pastQuestion);
   }
 
   async function findExamples() {
     examples = [];
-    try {
-      examples = await ownExamples(library.shown);
-    } catch {
-      return; // the page is as useful without
-    }
+    examples = await ownExamples(library.documents).catch(() => []); // the page is as useful without
     draw();
   }
 
@@ -107,20 +98,22 @@ export function startAsking({ library, look }) {
       scrollTo(0, 0);
       go("ask", { question, document, chosen });
     };
-    return element("li", {}, element("button", { type: "button", onclick: again }, question, ...where));
+    return questionButton(question, again, ...where);
   }
 
-  /** Ask an example; an empty library gets the samples first. */
-  function tryOut(question) {
-    return working(button, problem, async () => {
-      if (library.count === 0) {
-        for (const [name, text] of Object.entries(SAMPLES)) {
-          await putDocument(name, text, false);
-          library.put(await showDocument(name));
-        }
-      }
-      go("ask", { question, ...scope.values() });
-    });
+  function questionButton(question, onclick, ...where) {
+    return element("li", {}, element("button", { type: "button", onclick }, question, ...where));
+  }
+
+  function remember(questions) {
+    past = questions;
+    keep(QUESTIONS, questions);
+  }
+
+  /** Offer to read fewer sentences again, if the server says that its reader does. */
+  function offerLook({ look: byDefault = 0 }) {
+    byId("look-setting").hidden = byDefault === 0;
+    look.value = byDefault ? (kept(LOOK) ?? "") : "";
   }
 
   form.addEventListener("submit", (event) => {
@@ -136,8 +129,9 @@ export function startAsking({ library, look }) {
     event.preventDefault();
     form.requestSubmit();
   });
+  look.addEventListener("change", () => keep(LOOK, look.value));
   byId("clear-history").addEventListener("click", () => {
-    past.clear();
+    remember([]);
     draw();
     field.focus();
   });
@@ -146,5 +140,74 @@ export function startAsking({ library, look }) {
     draw();
   });
 
-  return { show };
+  return { show, offerLook };
+}
+
+/** Start the field for where to look: in all documents, one of them, a folder, a tag, or some that were chosen. */
+function startScope({ library, changed }) {
+  const [field, clear] = [byId("scope"), byId("scope-clear")];
+  let chosen = [];
+
+  /** Show what an address has: a name, "folder/" or "#tag" as `document`, names as JSON in `chosen`. */
+  function show({ document = "", chosen: written = "" }) {
+    chosen = namesIn(written);
+    field.value = chosen.length ? counted(chosen.length, "document") : document;
+    field.readOnly = chosen.length > 0;
+    clear.hidden = !chosen.length;
+    offer();
+  }
+
+  /** What an address has. */
+  function values() {
+    return chosen.length ? { chosen: JSON.stringify(chosen) } : { document: field.value.trim() };
+  }
+
+  /** What the server is asked about: a document, or a subset, or neither. */
+  function subject() {
+    const typed = field.value.trim();
+    if (chosen.length) return { document: null, within: { names: chosen } };
+    if (!typed) return { document: null, within: null };
+    const isName = library.documents.some(({ name }) => name === typed);
+    if (!isName && typed.endsWith("/")) return { document: null, within: { folder: typed } };
+    if (!isName && typed.startsWith("#")) return { document: null, within: { tags: [typed.slice(1)] } };
+    return { document: typed, within: null };
+  }
+
+  /** Offer folders, tags and documents that fit what is typed. */
+  async function offer() {
+    const typed = field.value;
+    const found = await library.matching(typed).catch(() => []);
+    if (typed !== field.value) return;
+    const wanted = typed.trim().toLowerCase();
+    const groups = [...library.folders.keys()].map((folder) => `${folder}/`);
+    groups.push(...[...library.tags.keys()].map((tag) => `#${tag}`));
+    const options = groups.filter((group) => group.toLowerCase().includes(wanted)).slice(0, OFFERED).map((group) => option(group, ""));
+    options.push(...found.map(({ name, title }) => option(name, title && title !== name ? title : "")));
+    byId("scope-names").replaceChildren(...options);
+  }
+
+  field.addEventListener("input", offer);
+  clear.addEventListener("click", () => {
+    show({});
+    field.focus();
+    changed();
+  });
+
+  return { show, values, subject, offer };
+}
+
+function option(value, title) {
+  const made = new Option(title, value);
+  made.value = value;
+  return made;
+}
+
+/** The names in an address, which anybody may have written. */
+function namesIn(written) {
+  try {
+    const names = JSON.parse(written);
+    return Array.isArray(names) ? names.filter((name) => typeof name === "string") : [];
+  } catch {
+    return [];
+  }
 }

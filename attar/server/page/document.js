@@ -11,7 +11,7 @@ const LONG = 300_000;
 const AROUND = 50_000;
 
 /** Start the view; `append(name)` and `remove(name)` are called on clicks. */
-export function startDocument({ library, append, remove }) {
+export function startDocument({ append, remove }) {
   const [back, shown, problem] = [byId("document-back"), byId("document-shown"), byId("document-problem")];
   const [body, whole] = [byId("document-text"), byId("document-whole")];
   let values = {};
@@ -70,13 +70,8 @@ export function startDocument({ library, append, remove }) {
     if (cameFrom === "ask" || cameFrom === "documents") history.back();
     else go("documents");
   });
-  // Its text, size and date have changed.
-  library.addEventListener("change", () => {
-    const isShown = !byId("view-document").hidden && !shown.hidden;
-    if (isShown && library.leaving.has(values.name)) go("documents");
-  });
 
-  return { show, name: () => values.name };
+  return { show };
 }
 
 /** Where the phrase is: by the server's count of characters, or else where it first occurs. */

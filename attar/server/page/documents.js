@@ -1,12 +1,11 @@
 // The list of documents: folders, order, search, and several of them at once.
 
 import { marked } from "./answers.js";
-import { startChoosing } from "./choosing.js";
-import { byId, element, say, working } from "./elements.js";
+import { askFor, byId, element, say } from "./elements.js";
 import { age, bytes, count, counted, words, written } from "./figures.js";
-import { folderOf, foldersOf, isBelow, tagsOf, withoutFolder } from "./folders.js";
-import { address } from "./routes.js";
-import { search } from "./server.js";
+import { folderOf, tagsIn } from "./library.js";
+import { address, go } from "./routes.js";
+import { search, tagDocuments } from "./server.js";
 
 // Rows that are drawn at once, and the milliseconds without a key after which texts are searched.
 const ROWS = 100;
@@ -24,8 +23,8 @@ const ORDERS = {
 export function startDocuments({ library, append, remove }) {
   const [list, filter, more] = [byId("document-list"), byId("filter"), byId("more-documents")];
   const [folder, tag, order] = [byId("folder"), byId("tag"), byId("order")];
-  const problem = byId("library-problem");
-  const choice = startChoosing({ library, remove, cleared: draw });
+  // The names of chosen documents, which are asked, searched, tagged or deleted together.
+  const chosen = new Set();
   let rows = ROWS;
   // Of names that match: the ones that were not loaded with the list.
   let others = [];
@@ -34,24 +33,26 @@ export function startDocuments({ library, append, remove }) {
 
   function matching() {
     const wanted = filter.value.trim().toLowerCase();
-    const all = [...library.shown, ...others.filter(({ name }) => !library.leaving.has(name))];
     const matches = ({ name, title, tags }) =>
       `${name}\n${title ?? ""}`.toLowerCase().includes(wanted) &&
-      (!folder.value || isBelow(name, folder.value)) &&
+      (!folder.value || name.startsWith(`${folder.value}/`)) &&
       (!tag.value || tags?.includes(tag.value));
-    return all.filter(matches).sort(ORDERS[order.value]);
+    return [...library.documents, ...others].filter(matches).sort(ORDERS[order.value]);
   }
 
   /** The documents whose texts are searched; null: all. */
   function within() {
-    if (choice.names.size) return { names: [...choice.names] };
+    if (chosen.size) return { names: [...chosen] };
     if (!folder.value && !tag.value) return null;
     return { folder: folder.value, tags: tag.value ? [tag.value] : [] };
   }
 
   function draw() {
-    choice.draw();
-    drawSelects();
+    fill(folder, "All folders", library.folders, "/");
+    fill(tag, "All tags", library.tags);
+    byId("folder-names").replaceChildren(...[...library.folders.keys()].map((name) => new Option("", name)));
+    drawChosen();
+    drawFigures();
     const found = matching();
     const shown = found.slice(0, rows);
     const isGrouped = order.value === "name";
@@ -62,8 +63,7 @@ export function startDocuments({ library, append, remove }) {
         return [...(isNew ? [heading(own)] : []), row(document, isGrouped)];
       }),
     );
-    more.hidden = found.length <= rows && (library.next === null || filter.value.trim() !== "");
-    drawFacts();
+    more.hidden = found.length <= rows;
     const none = byId("no-documents");
     none.hidden = found.length > 0 || !library.isLoaded;
     none.textContent = library.count ? "No name matches." : "There are no documents yet.";
@@ -71,13 +71,14 @@ export function startDocuments({ library, append, remove }) {
     return found;
   }
 
-  function drawSelects() {
-    fill(folder, "All folders", foldersOf(library.shown), "/");
-    fill(tag, "All tags", tagsOf(library.shown));
-    byId("folder-names").replaceChildren(...[...folder.options].filter(({ value }) => value).map(({ value }) => new Option("", value)));
+  function drawChosen() {
+    const there = new Set(library.documents.map(({ name }) => name));
+    for (const name of chosen) if (!there.has(name)) chosen.delete(name);
+    byId("chosen").hidden = !chosen.size;
+    byId("chosen-line").textContent = `${count(chosen.size)} chosen`;
   }
 
-  function drawFacts() {
+  function drawFigures() {
     const parts = library.isLoaded ? [counted(library.count, "document")] : [];
     if (figures.file_bytes) parts.push(`${bytes(figures.file_bytes)} on disk`);
     if (figures.questions) parts.push(`${counted(figures.questions, "question")} answered`);
@@ -88,17 +89,16 @@ export function startDocuments({ library, append, remove }) {
     byId("library-facts").textContent = parts.join(" · ");
   }
 
-  /** Show the figures of the library; where the list is shown, load the rest of it, which folders and orders need. */
-  async function show(status, isListed) {
+  /** Show the figures of the library. */
+  function showFigures(status) {
     figures = status;
-    drawFacts();
-    if (isListed) await library.all();
+    drawFigures();
   }
 
   function heading(own) {
     const choose = () => {
       folder.value = own;
-      folder.dispatchEvent(new Event("change"));
+      changed();
     };
     const title = element("button", { type: "button", class: "link", onclick: choose }, `${own}/`);
     return element("li", { class: "folder" }, title);
@@ -111,8 +111,13 @@ export function startDocuments({ library, append, remove }) {
     const facts = fault ? [`damaged: ${fault}`] : [...sizes, when, ...labels];
     const known = title && title !== name ? [element("span", { class: "title" }, title)] : [];
     const box = element("input", { type: "checkbox", "aria-label": `Choose ${name}` });
-    box.checked = choice.names.has(name);
-    box.addEventListener("change", () => choice.set([name], box.checked));
+    box.checked = chosen.has(name);
+    box.addEventListener("change", () => {
+      if (box.checked) chosen.add(name);
+      else chosen.delete(name);
+      drawChosen();
+    });
+    const asking = { class: "button quiet small", href: address("ask", { document: name }), "aria-label": `Ask ${name}` };
     return element(
       "li",
       { "data-name": name },
@@ -120,18 +125,14 @@ export function startDocuments({ library, append, remove }) {
       element(
         "a",
         { class: "document", href: address("document", { name }), title: name },
-        element("span", { class: "name" }, isGrouped ? withoutFolder(name) : name),
+        element("span", { class: "name" }, isGrouped ? name.slice(name.lastIndexOf("/") + 1) || name : name),
         ...known,
         element("span", { class: "facts" }, ...facts),
       ),
       element(
         "span",
         { class: "actions" },
-        element(
-          "a",
-          { class: "button quiet small", href: address("ask", { document: name }), "aria-label": `Ask ${name}` },
-          "Ask",
-        ),
+        element("a", asking, "Ask"),
         action("Append", `Append to ${name}`, () => append(name)),
         action("Delete", `Delete ${name}`, () => remove(name)),
       ),
@@ -140,6 +141,30 @@ export function startDocuments({ library, append, remove }) {
 
   function action(word, label, onclick) {
     return element("button", { type: "button", class: "quiet small changes", "aria-label": label, onclick }, word);
+  }
+
+  /** Ask for the tags that all chosen documents have, and change those of each. */
+  function tagChosen() {
+    const documents = library.documents.filter(({ name }) => chosen.has(name));
+    const [{ tags: first }, ...rest] = documents;
+    const common = first.filter((each) => rest.every(({ tags }) => tags.includes(each)));
+    const asked = {
+      title: `Tags of ${counted(documents.length, "document")}`,
+      about: "Those that all of them have. A question, a search or a list can be about one tag.",
+      label: "Tags, with commas between them",
+      type: "text",
+      value: common.join(", "),
+      action: "Save",
+    };
+    askFor(asked, async (given) => {
+      const wanted = tagsIn(given);
+      const removed = common.filter((each) => !wanted.includes(each));
+      await tagDocuments(documents.map(({ name }) => name), wanted, removed);
+      for (const document of documents) {
+        const kept = document.tags.filter((each) => !removed.includes(each));
+        library.put({ ...document, tags: [...new Set([...kept, ...wanted])] });
+      }
+    });
   }
 
   /** Look for what was typed: in names that were not loaded, and in texts. */
@@ -159,7 +184,7 @@ export function startDocuments({ library, append, remove }) {
       showPassages(found, wanted);
       byId("filter-said").textContent = `${counted(draw().length, "name")} match.`;
     } catch (fault) {
-      say(problem, fault);
+      say(byId("library-problem"), fault);
     }
   }
 
@@ -171,20 +196,7 @@ export function startDocuments({ library, append, remove }) {
     const isSaid = !words.length || texts.some((text) => words.some((word) => text.includes(word)));
     byId("passages-heading").textContent = isSaid ? "In the texts" : "The nearest; none has these words as written";
     byId("passage-list").replaceChildren(
-      ...found.flatMap(({ document: name, sentences }) =>
-        sentences.map(({ text, start, end, place }) =>
-          element(
-            "li",
-            { class: "answer" },
-            element(
-              "a",
-              { class: "card", href: address("document", { name, start, end, phrase: text }) },
-              element("q", { class: "quote" }, ...marked(text, wanted)),
-              element("p", { class: "source" }, element("span", { class: "name" }, name), place ?? ""),
-            ),
-          ),
-        ),
-      ),
+      ...found.flatMap(({ document, sentences }) => sentences.map((sentence) => passage(document, sentence, wanted))),
     );
   }
 
@@ -205,24 +217,37 @@ export function startDocuments({ library, append, remove }) {
   filter.addEventListener("input", changed);
   for (const select of [folder, tag, order]) select.addEventListener("change", changed);
   byId("chosen-all").addEventListener("click", () => {
-    choice.set(matching().map(({ name }) => name), true);
+    for (const { name } of matching()) chosen.add(name);
     draw();
   });
-  more.addEventListener("click", () =>
-    working(more, problem, async () => {
-      rows += ROWS;
-      if (library.next !== null && rows > library.shown.length) await library.more();
-      draw();
-      say(byId("library-said"), { message: `${count(Math.min(rows, matching().length))} documents are shown.` });
-    }),
-  );
+  byId("chosen-clear").addEventListener("click", () => {
+    chosen.clear();
+    draw();
+  });
+  byId("chosen-ask").addEventListener("click", () => go("ask", { chosen: JSON.stringify([...chosen]) }));
+  byId("chosen-tag").addEventListener("click", tagChosen);
+  byId("chosen-delete").addEventListener("click", () => remove(...chosen));
+  more.addEventListener("click", () => {
+    rows += ROWS;
+    byId("library-said").textContent = `${count(Math.min(rows, draw().length))} documents are shown.`;
+  });
   library.addEventListener("change", draw);
-  // Update the ages while the page is open.
-  setInterval(() => {
-    for (const moment of list.querySelectorAll("time")) moment.textContent = age(moment.dateTime);
-  }, 30_000);
 
-  return { focusNear, show };
+  return { focusNear, showFigures };
+}
+
+/** A sentence that a search found, as a link to its place. */
+function passage(name, { text, start, end, place }, wanted) {
+  return element(
+    "li",
+    { class: "answer" },
+    element(
+      "a",
+      { class: "card", href: address("document", { name, start, end, phrase: text }) },
+      element("q", { class: "quote" }, ...marked(text, wanted)),
+      element("p", { class: "source" }, element("span", { class: "name" }, name), place ?? ""),
+    ),
+  );
 }
 
 /** The options of a select, whose value stays if it is still there; one without a choice is not shown. */

@@ -37,3 +37,43 @@ export async function working(button, line, work) {
     button.removeAttribute("aria-busy");
   }
 }
+
+/** Ask for a line of text in a dialog, which is closed when `work(text)` is done; `problem` is why it is asked for. */
+export function askFor({ title, about, label, type, value, action }, work, problem = null) {
+  const [dialog, field, submit, line] = ["dialog", "dialog-field", "dialog-submit", "dialog-problem"].map(byId);
+  if (dialog.open) return;
+  byId("dialog-title").textContent = title;
+  byId("dialog-about").textContent = about;
+  byId("dialog-label").textContent = label;
+  submit.textContent = action;
+  Object.assign(field, { type, value });
+  say(line, problem);
+  byId("dialog-cancel").onclick = () => dialog.close();
+  byId("dialog-form").onsubmit = (event) => {
+    event.preventDefault();
+    working(submit, line, async () => {
+      await work(field.value);
+      dialog.close();
+    });
+  };
+  dialog.showModal();
+  field.select();
+}
+
+/** What this browser keeps under a name; null if that is nothing. */
+export function kept(name) {
+  try {
+    return JSON.parse(localStorage.getItem(name));
+  } catch {
+    return null;
+  }
+}
+
+/** Keep a value in this browser; where it blocks that, as long as the page. */
+export function keep(name, value) {
+  try {
+    localStorage.setItem(name, JSON.stringify(value));
+  } catch {
+    /* it is not remembered */
+  }
+}

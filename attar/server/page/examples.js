@@ -59,7 +59,7 @@ export async function ownExamples(documents) {
 }
 
 /** Questions that a text answers, each with the words that its answer is part of. */
-export function questionsOf(text) {
+function questionsOf(text) {
   const found = new Map();
   for (const [pattern, made] of PATTERNS) {
     for (const [, ...words] of text.matchAll(pattern)) {

@@ -11,83 +11,62 @@ const MATCHES = 50;
 
 /** The list of documents; a "change" event follows each change. */
 export class Library extends EventTarget {
+  // In the order of their names.
+  documents = [];
+  // How many there are, loaded or not.
+  count = 0;
+  isLoaded = false;
   #loading = null;
 
-  constructor() {
-    super();
-    this.documents = [];
-    this.total = 0;
-    this.next = null;
-    this.isLoaded = false;
-    // Names that are being deleted: they are not shown, and can come back.
-    this.leaving = new Set();
+  get isComplete() {
+    return this.documents.length === this.count;
   }
 
-  /** The documents that are shown, in the order of their names. */
-  get shown() {
-    return this.documents.filter(({ name }) => !this.leaving.has(name));
-  }
-
-  /** How many documents there are, loaded or not. */
-  get count() {
-    return this.total - this.leaving.size;
-  }
-
+  /** Load the list, unless that is being done; views draw its first documents while others are on their way. */
   async load() {
-    this.#take(await listDocuments(null, PAGE), []);
-  }
-
-  /** Load, unless that is done or being done. */
-  async ready() {
-    if (this.isLoaded) return;
-    this.#loading ??= this.load().finally(() => {
+    this.#loading ??= this.#load().finally(() => {
       this.#loading = null;
     });
     await this.#loading;
   }
 
-  /** Load the next documents. */
-  async more() {
-    this.#take(await listDocuments(this.next, PAGE), this.documents);
-  }
-
-  /** Load what is left, unless that is a great many; views draw once, at the end. */
-  async all() {
-    let [documents, next] = [this.documents, this.next];
-    if (next === null) return;
-    while (next !== null && documents.length < Math.min(this.total, MOST)) {
-      const page = await listDocuments(next, PAGE);
-      [documents, next] = [[...documents, ...page.documents], page.next ?? null];
+  async #load() {
+    let page = await listDocuments(null, PAGE);
+    this.#take(page.documents, page.total);
+    const documents = [...page.documents];
+    while (page.next && documents.length < MOST) {
+      page = await listDocuments(page.next, PAGE);
+      documents.push(...page.documents);
     }
-    this.#take({ documents, next, total: this.total }, []);
+    if (documents.length > this.documents.length) this.#take(documents, page.total);
   }
 
   /** At most `limit` documents whose name or title contains these letters; not all of them may be loaded here. */
   async matching(letters, limit = MATCHES) {
     const wanted = letters.trim().toLowerCase();
-    const { documents } =
-      this.next === null || !wanted ? { documents: this.documents } : await listDocuments(null, limit, wanted);
+    const { documents } = this.isComplete || !wanted ? this : await listDocuments(null, limit, wanted);
     const fits = ({ name, title }) => `${name}\n${title ?? ""}`.toLowerCase().includes(wanted);
-    return documents.filter((document) => !this.leaving.has(document.name) && fits(document)).slice(0, limit);
+    return documents.filter(fits).slice(0, limit);
+  }
+
+  /** All folders of documents, those above others too, each with how many documents are below it. */
+  get folders() {
+    return counted(this.documents.flatMap(({ name }) => foldersOf(name)));
+  }
+
+  /** All tags of documents, each with how many have it. */
+  get tags() {
+    return counted(this.documents.flatMap(({ tags }) => tags ?? []));
   }
 
   /** Insert or update a document, if its place is among the loaded ones. */
   put(document) {
-    const others = this.documents.filter(({ name }) => name !== document.name);
-    if (others.length === this.documents.length) this.total += 1;
+    const [others, wasComplete] = [this.documents.filter(({ name }) => name !== document.name), this.isComplete];
+    if (others.length === this.documents.length) this.count += 1;
     const at = others.findIndex(({ name }) => name > document.name);
     if (at >= 0) others.splice(at, 0, document);
-    else if (this.next === null) others.push(document);
+    else if (wasComplete) others.push(document);
     this.documents = others;
-    this.#changed();
-  }
-
-  /** Hide documents that are being deleted, or show them again. */
-  hide(names, areLeaving) {
-    for (const name of names) {
-      if (areLeaving) this.leaving.add(name);
-      else this.leaving.delete(name);
-    }
     this.#changed();
   }
 
@@ -95,19 +74,39 @@ export class Library extends EventTarget {
   drop(names) {
     const gone = new Set(names);
     this.documents = this.documents.filter(({ name }) => !gone.has(name));
-    this.total -= gone.size;
-    this.hide(names, false);
+    this.count -= gone.size;
+    this.#changed();
   }
 
-  #take({ documents, next, total }, before) {
-    this.documents = [...before, ...documents];
-    this.next = next ?? null;
-    this.total = total ?? this.documents.length;
-    this.isLoaded = true;
+  #take(documents, count) {
+    Object.assign(this, { documents, count, isLoaded: true });
     this.#changed();
   }
 
   #changed() {
     this.dispatchEvent(new Event("change"));
   }
+}
+
+/** The folder of a document, the part of its name before the last slash: "letters/2019/rent" → "letters/2019". */
+export function folderOf(name) {
+  return name.slice(0, Math.max(0, name.lastIndexOf("/")));
+}
+
+/** "letters/2019/rent" → ["letters", "letters/2019"] */
+function foldersOf(name) {
+  const parts = folderOf(name).split("/").filter(Boolean);
+  return parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+}
+
+/** Each key with how often it comes, in the order of the alphabet. */
+function counted(keys) {
+  const counts = new Map();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return new Map([...counts].sort(([one], [other]) => one.localeCompare(other)));
+}
+
+/** "paid, new" → ["paid", "new"] */
+export function tagsIn(written) {
+  return [...new Set(written.split(",").map((tag) => tag.trim()).filter(Boolean))];
 }

@@ -1,37 +1,32 @@
 // The entry point: creates the views and connects them; views do not know each other.
 
-import { startAccess } from "./access.js";
-import { startAppending, startPasting } from "./adding.js";
+import { startPasting } from "./adding.js";
 import { startAsking } from "./ask.js";
-import { startDeletions } from "./deletions.js";
 import { startDocument } from "./document.js";
 import { startDocuments } from "./documents.js";
-import { byId, say } from "./elements.js";
-import { words } from "./figures.js";
+import { askFor, byId, say } from "./elements.js";
+import { counted, words } from "./figures.js";
 import { Library } from "./library.js";
-import { startLook } from "./look.js";
 import { go, startRoutes } from "./routes.js";
-import { showDocument, status } from "./server.js";
+import { Problem, keepToken, removeDocuments, showDocument, status, token } from "./server.js";
 import { startUploads } from "./uploads.js";
 
 const library = new Library();
-const append = startAppending({ appended });
-const deletions = startDeletions({ leaving, back, gone, failed });
-const look = startLook();
-const asking = startAsking({ library, look: look.value });
-const documents = startDocuments({ library, append, remove: deletions.start });
-const one = startDocument({ library, append, remove: deletions.start });
-const pasting = startPasting({ added, appended, before: deletions.keep });
+const append = (name) => go("documents", { append: name });
+const asking = startAsking({ library });
+const documents = startDocuments({ library, append, remove });
+const one = startDocument({ append, remove });
+const pasting = startPasting({ changed });
 startUploads({
   started: () => go("documents"),
-  added: async (name) => {
-    deletions.keep(name);
-    library.put(await showDocument(name));
-  },
+  added: async (name) => library.put(await showDocument(name)),
 });
 startRoutes({ shown });
-startAccess({ given: again });
 load();
+byId("open-token").addEventListener("click", () => askForToken(null));
+document.addEventListener("tokenrequired", () =>
+  askForToken(new Problem(token() ? "The server does not accept this token." : "The server requires a token.")),
+);
 // A page that the browser restores from its cache is out of date.
 addEventListener("pageshow", (event) => event.persisted && again());
 // As in many programs, "/" goes to the question.
@@ -55,7 +50,7 @@ function shown(view, values, before) {
   }
   if (view === "documents") {
     showStatus();
-    if (values.paste) pasting.open(true);
+    if (values.paste || values.append) pasting.open(true, values.append);
   }
   if (view === "document") one.show(values, before);
 }
@@ -63,7 +58,7 @@ function shown(view, values, before) {
 async function load() {
   say(byId("library-problem"), null);
   try {
-    await library.ready();
+    await library.load();
     await showStatus();
   } catch (problem) {
     for (const line of ["library-problem", "ask-problem"]) say(byId(line), problem);
@@ -74,9 +69,8 @@ async function load() {
 async function showStatus() {
   const figures = await status().catch(() => ({}));
   document.body.classList.toggle("read-only", Boolean(figures.read_only));
-  look.show(figures);
-  const isListed = library.isLoaded && !byId("view-documents").hidden;
-  await documents.show(figures, isListed).catch(failed);
+  asking.offerLook(figures);
+  documents.showFigures(figures);
 }
 
 /** Load everything again, for example with another token. */
@@ -86,32 +80,40 @@ function again() {
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-function added(document) {
-  byId("library-said").textContent = `${document.name} was added: ${words(document.tokens)}.`;
+function askForToken(problem) {
+  const asked = {
+    title: "Token",
+    about: "The token that attar serve was started with. It is kept in this tab until the tab is closed.",
+    label: "Bearer token",
+    type: "password",
+    value: token(),
+    action: "Use token",
+  };
+  const use = (given) => {
+    keepToken(given.trim());
+    again();
+  };
+  askFor(asked, use, problem);
+}
+
+function changed(document, was) {
+  byId("library-said").textContent = `${document.name} ${was}: ${words(document.tokens)}.`;
   library.put(document);
   documents.focusNear(document.name);
 }
 
-function appended(document) {
-  byId("library-said").textContent = `${document.name} has grown to ${words(document.tokens)}.`;
-  library.put(document);
-  if (!byId("view-document").hidden) go("document", { name: document.name });
-}
-
-function leaving(names) {
-  library.hide(names, true);
-  documents.focusNear(names[0]);
-}
-
-function back(names) {
-  library.hide(names, false);
-  documents.focusNear(names[0]);
-}
-
-function gone(names) {
-  library.drop(names);
-}
-
-function failed(problem) {
-  say(byId("library-problem"), problem);
+/** Delete documents: all of them, or none if the server cannot. */
+async function remove(...names) {
+  const what = names.length === 1 ? `“${names[0]}”` : counted(names.length, "document");
+  if (!confirm(`Delete ${what}? This cannot be undone.`)) return;
+  go("documents");
+  say(byId("library-problem"), null);
+  try {
+    await removeDocuments(names);
+    library.drop(names);
+    documents.focusNear(names[0]);
+  } catch (problem) {
+    await load();
+    say(byId("library-problem"), problem);
+  }
 }

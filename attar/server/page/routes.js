@@ -17,10 +17,9 @@ export function go(view, values) {
   else location.hash = to;
 }
 
-/** Start the tabs; `shown(view, values, before)` is called for each address, with the view before it. */
+/** Show the view of each address; then `shown(view, values, before)` is called, with the view before it. */
 export function startRoutes({ shown }) {
-  const tabs = [...document.querySelectorAll('[role="tab"]')];
-  // Each view scrolls by itself: whoever returns to the answers finds them where they were.
+  // Where each view was scrolled to: who comes back from a document to the answers finds them where they were.
   const positions = new Map();
   let current = null;
 
@@ -31,26 +30,14 @@ export function startRoutes({ shown }) {
     if (before !== null) positions.set(before, scrollY);
     for (const each of Object.keys(VIEWS)) byId(`view-${each}`).hidden = each !== view;
     // A document is one of the documents.
-    const selected = byId(`tab-${view === "document" ? "documents" : view}`);
-    for (const tab of tabs) {
-      tab.setAttribute("aria-selected", String(tab === selected));
-      tab.tabIndex = tab === selected ? 0 : -1;
-    }
+    byId("to-ask").ariaCurrent = view === "ask" ? "page" : null;
+    byId("to-documents").ariaCurrent = view === "ask" ? null : "page";
     document.title = `${VIEWS[view]} · Attar`;
     if (view !== before) scrollTo(0, view === "document" ? 0 : (positions.get(view) ?? 0));
     current = view;
     shown(view, Object.fromEntries(new URLSearchParams(query)), before);
   }
 
-  document.querySelector('[role="tablist"]').addEventListener("keydown", (event) => {
-    const at = tabs.indexOf(document.activeElement);
-    const steps = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1, " ": at };
-    if (!(event.key in steps)) return;
-    event.preventDefault();
-    const tab = tabs.at(steps[event.key] % tabs.length);
-    tab.focus();
-    tab.click();
-  });
   history.scrollRestoration = "manual";
   addEventListener("hashchange", show);
   show();

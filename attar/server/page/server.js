@@ -71,24 +71,9 @@ export function cancelJob(id) {
   return call("DELETE", `v1/jobs/${id}`);
 }
 
-/** Remove documents, also if another client has removed some; `leaving` lets the requests outlive the page. */
-export async function removeDocuments(names, leaving = false) {
-  const options = { keepalive: leaving };
-  for (const part of partsOf(names)) {
-    try {
-      if (part.length > 1) {
-        await call("POST", "v1/remove", { documents: part }, options);
-        continue;
-      }
-    } catch (problem) {
-      if (problem.status !== 404) throw problem;
-    }
-    for (const name of part) {
-      await call("DELETE", pathOf(name), undefined, options).catch((problem) => {
-        if (problem.status !== 404) throw problem;
-      });
-    }
-  }
+/** Remove documents. */
+export async function removeDocuments(names) {
+  for (const documents of partsOf(names)) await call("POST", "v1/remove", { documents });
 }
 
 /** Give documents tags, and take others away. */
@@ -117,9 +102,9 @@ export async function search(query, within) {
   return (await call("POST", "v1/search", within ? { query, within } : { query })).hits;
 }
 
-/** Sizes of the library, and what the server is doing; a 401 does not open the dialog, as nobody clicked. */
+/** Sizes of the library, and what the server is doing. */
 export function status() {
-  return call("GET", "v1/status", undefined, {}, false);
+  return call("GET", "v1/status");
 }
 
 /** Send a file, which becomes a job: `sent(share)` is called as it goes, `told(job)` while the server reads it. */
@@ -158,7 +143,7 @@ function pathOf(name) {
   return `v1/documents/${encodeURIComponent(name)}`;
 }
 
-async function call(method, path, body, options = {}, asksForToken = true) {
+async function call(method, path, body) {
   const headers = {};
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -168,7 +153,6 @@ async function call(method, path, body, options = {}, asksForToken = true) {
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
-      ...options,
     });
   } catch {
     throw unreachable();
@@ -176,7 +160,7 @@ async function call(method, path, body, options = {}, asksForToken = true) {
   const { status } = response;
   const reply = parsed(response.headers.get("Content-Type"), await response.text());
   if (response.ok) return reply;
-  throw problemOf(status, reply, response.headers.get("Retry-After"), asksForToken);
+  throw problemOf(status, reply, response.headers.get("Retry-After"));
 }
 
 function parsed(kind, text) {
@@ -203,8 +187,8 @@ const PLAIN = {
 };
 
 /** A refused request in plain words: those for its status, or what the problem object (RFC 9457) says. */
-function problemOf(status, reply, wait, asksForToken = true) {
-  if (status === 401 && asksForToken) document.dispatchEvent(new Event("tokenrequired"));
+function problemOf(status, reply, wait) {
+  if (status === 401) document.dispatchEvent(new Event("tokenrequired"));
   const detail = reply?.detail ?? "";
   const limit = /at most ([\d,]+ \w+)/.exec(detail)?.[1];
   if (status === 503 && wait) return new Problem(`The server is busy. Try again in ${wait} s.`, status);

@@ -1,11 +1,13 @@
 // Files that are chosen, or dropped anywhere on the page: sent one after the other, each with its progress.
 
+import { labels } from "./adding.js";
 import { byId, element } from "./elements.js";
-import { dropped } from "./dropped.js";
 import { bytes, counted, wholePercent } from "./figures.js";
-import { labels } from "./labels.js";
 import { address } from "./routes.js";
 import { cancelJob, sendFile } from "./server.js";
+
+// What programs leave in folders.
+const LEFT = /^(\.|~\$|Thumbs\.db$|desktop\.ini$)/i;
 
 /** Start; `started()` is called when files were given, `added(name)` after each new or changed document. */
 export function startUploads({ started, added }) {
@@ -151,4 +153,39 @@ function button(word, onclick) {
 function link(word, view, name) {
   const label = `${word} ${name}`;
   return element("a", { class: "button quiet small", href: address(view, { name }), "aria-label": label }, word);
+}
+
+/** The files of a drop, those in folders too, each with its path below what was dropped. */
+export async function dropped({ items, files }) {
+  // All entries are asked for at once: they are gone after the first wait.
+  const entries = [...items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.() ?? null);
+  const found = [...files].map((file, at) =>
+    entries[at]?.isDirectory ? filesBelow(entries[at]) : [{ file, path: file.name }],
+  );
+  return (await Promise.all(found)).flat();
+}
+
+async function filesBelow(folder) {
+  const found = [];
+  for (const entry of await entriesOf(folder)) {
+    if (LEFT.test(entry.name)) continue;
+    if (entry.isDirectory) found.push(...(await filesBelow(entry)));
+    else found.push({ file: await fileOf(entry), path: entry.fullPath.replace(/^\//, "") });
+  }
+  return found.sort((one, other) => (one.path < other.path ? -1 : 1));
+}
+
+/** All entries of a folder, of which a browser reads a hundred at a time. */
+async function entriesOf(folder) {
+  const reader = folder.createReader();
+  const all = [];
+  for (;;) {
+    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!some.length) return all;
+    all.push(...some);
+  }
+}
+
+function fileOf(entry) {
+  return new Promise((resolve, reject) => entry.file(resolve, reject));
 }

@@ -113,24 +113,18 @@ def browser(chromium: str) -> Iterator[Any]:
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens the page of a server; a script that fails on it fails the test."""
     faults: list[str] = []
-    contexts, pages = [], []
+    contexts = []
 
     def open_it(server: Server, path: str = "/", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": WIDE, "color_scheme": "light"} | options)
         context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
-        pages.append(page)
         page.on("pageerror", lambda fault: faults.append(str(fault)))
         page.goto(server.address + path)
         return page
 
     yield open_it
-    for page in pages:
-        # A page that is closed deletes what waits for it, and would do so in the next test's library.
-        page.evaluate(
-            "document.querySelectorAll('.notice button:first-of-type').forEach(undo => undo.click())"
-        )
     for context in contexts:
         context.close()
     assert faults == []

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-from attar.cli.demo import QUESTIONS, TEXTS
 from attar.results import Answer
 
 pytestmark = pytest.mark.nightly
@@ -130,32 +129,7 @@ def test_questions_of_before_can_be_asked_again_and_cleared(asking):
     expect(phrase(asking)).to_have_text("Mr. Okafor")
     asking.get_by_role("button", name="Clear the history").click()
     expect(asking.locator("#history")).to_be_hidden()
-    assert asking.evaluate("localStorage.getItem('attar.questions')") is None
-
-
-def test_every_example_is_answered_as_the_demo_says(asking):
-    right = {question: answer for each in QUESTIONS.values() for question, answer in each.items()}
-    examples = asking.locator("#example-list button")
-    expect(examples).to_have_count(4)
-    for at in range(4):
-        question = examples.nth(at).text_content()
-        examples.nth(at).click()
-        expect(phrase(asking)).to_have_text(right[question])
-        asking.get_by_role("link", name="Attar", exact=True).click()
-        expect(examples.nth(at)).to_be_visible()
-
-
-def test_the_samples_are_the_texts_of_the_demo(asking):
-    samples = asking.evaluate("async () => (await import('/samples.js')).SAMPLES")
-    assert samples == {name: text.strip() for name, text in TEXTS.items()}
-
-
-def test_an_empty_library_can_be_tried_with_samples(server, page):
-    expect(page.get_by_role("heading", name="Your library is empty")).to_be_visible()
-    page.locator("#example-list button").first.click()
-    expect(offered(page)).to_have_count(2)
-    assert server.names() == ["letter", "minutes"]
-    expect(page.locator("#welcome")).to_be_hidden()
+    assert asking.evaluate("localStorage.getItem('attar.questions')") == "[]"
 
 
 @pytest.mark.parametrize(
