@@ -3,6 +3,7 @@ r"""Calendars and address books (iCalendar, vCard): each event and each person a
 Both have lines such as `TEL;TYPE=CELL:0117 496`, which go on in lines that begin with a space.
 """
 
+import quopri
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,7 +15,9 @@ from attar.documents.tables import fact, sentence
 from attar.errors import FormatError
 
 _FOLDED = re.compile(r"\r?\n[ \t]")
-_LINE = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;[^:\"]*(?:\"[^\"]*\")?)*):(.*)")
+# A name, parameters, and a value; parameters are read in one way only, so that many of them take linear time.
+_LINE = re.compile(r"(?:[\w-]+\.)?([\w-]+)((?:;[^:;\"]*(?:\"[^\"]*\"[^:;\"]*)*)*):(.*)")
+_QUOTED = re.compile(r";(?:ENCODING=)?QUOTED-PRINTABLE", re.I)
 _ESCAPED = re.compile(r"\\([\\,;nN])")
 _PARTS = re.compile(r"(?<!\\);")
 _DATE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:T(\d{2}):?(\d{2}))?")
@@ -68,20 +71,48 @@ def _extract(
 def _entries(text: str, kinds: tuple[str, ...]) -> Iterator[list[_Property]]:
     entry: list[_Property] | None = None
     inside: list[str] = []
-    for line in _FOLDED.sub("", text).splitlines():
+    for line in _unfolded(text):
         found = _LINE.match(line)
         if found is None:
             continue
         name, value = found[1].upper(), found[3].strip()
         if name == "BEGIN":
             inside.append(value.upper())
-            entry = [] if value.upper() in kinds else entry
+            if value.upper() in kinds:
+                if entry:  # it has no end
+                    yield entry
+                entry = []
         elif name == "END" and inside:
             if inside.pop() in kinds and entry is not None:
                 yield entry
                 entry = None
         elif entry is not None and inside[-1] in kinds:  # not of an alarm in an event
-            entry.append(_Property(name, found[2], value))
+            entry.append(_Property(name, found[2], _decoded(value, found[2])))
+    if entry:  # the file is cut
+        yield entry
+
+
+def _unfolded(text: str) -> Iterator[str]:
+    """The lines, each with those that go on from it: after a line break and a space, or after "=" in vCard 2.1."""
+    lines = iter(_FOLDED.sub("", text).splitlines())
+    for line in lines:
+        parts = [line]
+        if _QUOTED.search(line.partition(":")[0]):
+            while parts[-1].endswith("="):
+                parts[-1] = parts[-1][:-1]
+                parts.append(next(lines, ""))
+        yield "".join(parts)
+
+
+def _decoded(value: str, parameters: str) -> str:
+    """A value as text; older address books write letters that are not ASCII as "=C3=BC"."""
+    if _QUOTED.search(parameters) is None:
+        return value
+    data = quopri.decodestring(value.encode())
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
 
 
 def _facts(entry: list[_Property], of: str, names: dict[str, str]) -> Iterator[str]:

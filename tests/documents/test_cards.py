@@ -47,3 +47,14 @@ def test_a_person_of_an_address_book(one):
         "number at work of Ann Lee is 0117 496. The e-mail address of Ann Lee is ann@example.org. The birthday of Ann "
         "Lee is Sunday 4 March 1990. The address of Ann Lee is 3 Quay Street, Bath, BA1, UK."
     )
+
+
+def test_entries_without_an_end_are_read(one):
+    """A program that crashed, or a download that was cut, leaves them."""
+    events = "".join(f"BEGIN:VEVENT\nSUMMARY:{name}\n" for name in ("First", "Second", "Third"))
+    assert one("a.ics", f"BEGIN:VCALENDAR\n{events}".encode()).text == "First\n\nSecond\n\nThird"
+
+
+def test_letters_of_older_address_books_are_decoded(one):
+    name = "FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=4A=C3=B6rg =\n=4D=C3=BCller\nNOTE;QUOTED-PRINTABLE:caf=E9"
+    assert one("a.vcf", f"BEGIN:VCARD\n{name}\nEND:VCARD\n".encode()).text == "Jörg Müller\n\ncafé."
