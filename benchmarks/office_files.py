@@ -115,9 +115,26 @@ def msg_of(
     sender: str,
     sender_address: str,
     to: str,
-    attached: Mapping[str, bytes] | None = None,
+    attached: Mapping[str, bytes | dict[str, Any]] | None = None,
 ) -> bytes:
     """An e-mail as Outlook saves it: a compound file with a stream for each property."""
+    return compound_file(
+        msg_storage(
+            text, subject=subject, sender=sender, sender_address=sender_address, to=to, attached=attached
+        )
+    )
+
+
+def msg_storage(
+    text: str,
+    *,
+    subject: str,
+    sender: str,
+    sender_address: str,
+    to: str,
+    attached: Mapping[str, bytes | dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """The streams of an e-mail, which may be attached to another."""
 
     def streams(properties: Mapping[str, str | bytes]) -> dict[str, bytes]:
         return {
@@ -138,10 +155,11 @@ def msg_of(
         }
     )
     for number, (name, data) in enumerate((attached or {}).items()):
-        root[f"__attach_version1.0_#{number:08X}"] = {"__properties_version1.0": bytes(8)} | streams(
-            {"3707001F": name, "37010102": data}
-        )
-    return compound_file(root)
+        key = "37010102" if isinstance(data, bytes) else "3701000D"
+        root[f"__attach_version1.0_#{number:08X}"] = {
+            "__properties_version1.0": bytes(8), f"__substg1.0_{key}": data
+        } | streams({"3707001F": name})  # fmt: skip
+    return root
 
 
 def compound_file(root: Mapping[str, Any]) -> bytes:

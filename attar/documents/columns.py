@@ -1,5 +1,6 @@
 """Tables in columns of spaces, as texts and PDF have them, as rows of sentences; blocks that stand side by side."""
 
+import bisect
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ _LINES = 4
 # The gaps of the smallest table in columns of spaces.
 _FEWEST_GAPS = 4
 _MAX_COLUMNS = 1_000
+# Also empty ones: a line of two words can be a row of a thousand columns.
+_MAX_CELLS = 2_000_000
 
 
 class _Cell(NamedTuple):
@@ -146,7 +149,8 @@ def _table_at(
     if is_label or not 3 <= len(head) <= _MAX_COLUMNS or not names_columns(names, [c.text for c in second]):
         return [], first
     rows, end, is_spaced = [names], begin, False
-    while end < len(lines):
+    # What is read so far of a table that is too large is one: otherwise it would be read again from the next line on.
+    while end < len(lines) and not (is_large := len(rows) * len(head) > _MAX_CELLS):
         if _RULE.fullmatch(lines[end]):
             end += 1
             continue
@@ -167,7 +171,7 @@ def _table_at(
         end = last
     body = [cell for row in rows[1:] for cell in row]
     is_full = all(body) and any(map(DIGIT, body))
-    is_table = is_full or any(cell and NUMBER.fullmatch(cell) for cell in body)
+    is_table = is_full or is_large or any(cell and NUMBER.fullmatch(cell) for cell in body)
     return (rows, end) if len(rows) > 2 and is_table else ([], first)
 
 
@@ -203,15 +207,21 @@ def _cut(line: str, head: Sequence[_Cell]) -> list[str]:
 def _aligned(cells: Sequence[_Cell], head: Sequence[_Cell]) -> list[str]:
     """The cells of a row without some, each in the column that it is aligned with: left, right, or in the middle."""
     row = [""] * len(head)
+    starts, ends = [name.start for name in head], [name.end for name in head]
+    sums = [name.start + name.end for name in head]
     for cell in cells:
-        distances = [
-            min(
-                abs(cell.start - name.start),
-                abs(cell.end - name.end),
-                abs(cell.start + cell.end - name.start - name.end) // 2,
-            )
-            for name in head
-        ]
-        column = min(range(len(head)), key=distances.__getitem__)
+        _, column = min(
+            _nearest(cell.start, starts), _nearest(cell.end, ends), _nearest(cell.start + cell.end, sums, 2)
+        )
         row[column] = f"{row[column]} {cell.text}".strip()
     return row
+
+
+def _nearest(place: int, places: Sequence[int], unit: int = 1) -> tuple[int, int]:
+    """How far the nearest of ascending places is, and its number.
+
+    >>> _nearest(12, [0, 10, 20]), _nearest(99, [0, 10, 20])
+    ((2, 1), (79, 2))
+    """
+    after = bisect.bisect_left(places, place)
+    return min((abs(place - places[at]) // unit, at) for at in (after - 1, after) if 0 <= at < len(places))

@@ -5,12 +5,12 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parse_xml, parsing
-from attar.documents.plain import decode_text
+from attar.documents.plain import decode_named, decode_text
 from attar.errors import FormatError
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def decode_html(data: bytes, where: str) -> str:
     named = _CHARSET.search(data[:4096])
     if named is not None and not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
         try:
-            return data.decode(named[1].decode("ascii"))
-        except (LookupError, UnicodeError):  # one of Python's encodings has neither: "undefined"
+            return decode_named(data, named[1].decode("ascii"))
+        except (LookupError, ValueError):
             pass
     return decode_text(data, where)
 
@@ -230,13 +230,47 @@ def _flat(markup: str) -> str:
     return "".join(pieces)
 
 
+class _Size(NamedTuple):
+    """What an element holds: characters, those without spaces, words; its links, and what these hold."""
+
+    length: int
+    letters: int
+    words: int
+    links: int
+    linked_letters: int
+    linked_words: int
+
+
+def _sizes(elements: Sequence[Any]) -> dict[Any, _Size]:
+    """The sizes of elements in the order of the page, each from its children's: a page may be nested 2,000 deep."""
+    sizes: dict[Any, _Size] = {}
+    for element in reversed(elements):
+        texts = [element.text or "", *(child.tail or "" for child in element)]
+        inside = [sizes[child] for child in element]
+        links = [sizes[child] for child in element if child.tag == "a" and child.get("href") is not None]
+        words = [word for text in texts for word in text.split()]
+        sizes[element] = _Size(
+            sum(len(text.strip()) for text in texts) + sum(size.length for size in inside),
+            sum(map(len, words)) + sum(size.letters for size in inside),
+            len(words) + sum(size.words for size in inside),
+            len(links) + sum(size.links for size in inside),
+            sum(size.letters for size in links) + sum(size.linked_letters for size in inside),
+            sum(size.words for size in links) + sum(size.linked_words for size in inside),
+        )
+    return sizes
+
+
 def _remove_around(root: Any) -> None:
-    whole = _length(root)
-    for element in [*root.iter("*")]:
+    elements = [*root.iter("*")]
+    sizes = _sizes(elements)
+    for element in elements:
         parent = element.getparent()
         if parent is None or element.tag in ("html", "body"):
             continue
-        around = element.tag in _AROUND or (_is_around(element) and 2 * _length(element) < whole)
+        size = sizes[element]
+        around = element.tag in _AROUND or (
+            2 * size.length < sizes[root].length and _is_around(element, size)
+        )
         if around or element.tag in ("script", "style"):
             previous, tail = element.getprevious(), element.tail
             parent.remove(element)
@@ -246,8 +280,8 @@ def _remove_around(root: Any) -> None:
                 parent.text = (parent.text or "") + tail
 
 
-def _is_around(element: Any) -> bool:
-    """Whether an element looks like a menu or footer; one that holds most of the text is kept."""
+def _is_around(element: Any, size: _Size) -> bool:
+    """Whether an element looks like a menu or footer."""
     if element.tag not in _AROUND_TAGS:
         return False
     style = (element.get("style") or "").replace(" ", "")
@@ -258,23 +292,14 @@ def _is_around(element: Any) -> bool:
         or "display:none" in style
         or element.get("role") in _AROUND_ROLES
         or _AROUND_NAMES.search(names) is not None
-        or _is_menu(element)
+        or _is_menu(size)
     )
 
 
-def _length(element: Any) -> int:
-    return sum(len(text.strip()) for text in element.itertext() if text)
-
-
-def _is_menu(element: Any) -> bool:
-    links = element.findall(".//a[@href]")
-    if len(links) < _LINKS:
-        return False
-    texts = ["".join(link.itertext()).split() for link in links]
-    whole = len("".join("".join(element.itertext()).split()))
-    linked = sum(len("".join(words)) for words in texts)
+def _is_menu(size: _Size) -> bool:
     # A list of sources has long links.
-    return linked >= _LINKED * whole and sum(map(len, texts)) < 5 * len(texts)
+    is_linked = size.links >= _LINKS and size.linked_letters >= _LINKED * size.letters
+    return is_linked and size.linked_words < 5 * size.links
 
 
 def _date(root: Any) -> str:
@@ -337,15 +362,16 @@ def read_epub(blob: Blob) -> Iterator[SourceDocument]:
             for item in package.xpath("//*[local-name()='manifest']/*[local-name()='item']")
         }
         builder = TextBuilder()
-        # A page is read once, however often the book names it.
-        for reference in dict.fromkeys(
-            package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref")
-        ):
-            folder = place.rpartition("/")[0]
-            page = unquote(items.get(reference, "")).partition("#")[0]
-            # From the folder of the book's description; `..` leads no further than to the top.
-            member = posixpath.normpath(f"/{folder}/{page}").lstrip("/")
-            if not page or member not in archive.NameToInfo:
+        folder = place.rpartition("/")[0]
+        pages = (
+            unquote(items.get(reference, "")).partition("#")[0]
+            for reference in package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref")
+        )
+        # From the folder of the book's description; `..` leads no further than to the top.
+        members = (posixpath.normpath(f"/{folder}/{page}").lstrip("/") for page in pages if page)
+        # A page is read once, however often, and by how many names, the book has it.
+        for member in dict.fromkeys(members):
+            if member not in archive.NameToInfo:
                 continue
             check_size(blob.where, archive.NameToInfo[member].file_size, min(blob.max_bytes, _MAX_PAGE))
             root = parse_html(decode_html(archive.read(member) or b" ", blob.where))

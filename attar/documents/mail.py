@@ -13,12 +13,20 @@ from email.message import EmailMessage, Message
 from email.utils import getaddresses, parsedate_to_datetime
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from attar.documents.archives import ReadMember, read_attachment
-from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parsing
+from attar.documents.extracted import (
+    Blob,
+    SourceDocument,
+    TextBuilder,
+    check_size,
+    clean,
+    parsing,
+    report,
+)
 from attar.documents.html import decode_html, text_of_html
-from attar.documents.plain import decode_text
+from attar.documents.plain import decode_named, decode_text
 from attar.documents.tables import sentence
 from attar.errors import FormatError
 
@@ -39,8 +47,9 @@ _MAX_ATTACHMENTS = 1_000
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 # The properties of a message, by their numbers in Microsoft's MS-OXPROPS.
 _SUBJECT, _SENDER, _ADDRESS, _SMTP, _TO, _CC = "0037", "0C1A", "0C1F", "5D01", "0E04", "0E03"
-_BODY, _HTML, _HEADERS = "1000", "1013", "007D"
+_BODY, _HTML, _RICH, _HEADERS = "1000", "1013", "1009", "007D"
 _LONG_NAME, _NAME, _DATA = "3707", "3704", "3701"
+_STREAM = 2  # of a compound file, as olefile numbers it
 _SENT = (b"\x40\0\x39\0", b"\x40\0\x06\x0e")  # when it was sent, or received, in the stream of fixed sizes
 
 
@@ -57,8 +66,11 @@ def read_mbox(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     for number, data in enumerate(_messages(blob), 1):
         name = f"{blob.name}-{number}"
         message = replace(blob, where=f"{blob.where}, message {number}", name=name)
-        for found in _extract(_ESCAPED.sub(rb"\1", data), message, read):
-            yield found._replace(name=found.name or name)
+        try:
+            for found in _extract(_ESCAPED.sub(rb"\1", data), message, read):
+                yield found._replace(name=found.name or name)
+        except FormatError as fault:  # the messages after it are read
+            report(fault, blob.report)
 
 
 def _messages(blob: Blob) -> Iterator[bytes]:
@@ -86,11 +98,11 @@ def _extract(data: bytes, blob: Blob, read: ReadMember) -> Iterator[SourceDocume
     where = blob.where
     with parsing(where, "an e-mail"):
         head, missing = _bounded_head(data)
-        message = message_from_bytes(head, policy=policy.default)
+        message = message_from_bytes(head, policy=_POLICY)
         if not message.keys():
             raise FormatError(f"{where} has no headers of an e-mail", "rename it to .txt if it is a text")
         builder = TextBuilder()
-        if missing:
+        if missing or any(len(str(value)) >= _LONGEST_HEADER for _, value in message.raw_items()):
             builder.leave_out("a part of its headers")
         subject, date = _header(message, "Subject"), _parsed_date(str(message.get("Date") or ""))
         attached = [*islice(_attached(message), _MAX_ATTACHMENTS + 1)]
@@ -126,26 +138,23 @@ def add_mail(
         builder.add(sentence("Attachments: " + ", ".join(attached)))
 
 
-def _bounded_head(data: bytes) -> tuple[bytes, bool]:
-    """The e-mail with a limited number of header lines of limited length, and whether some were cut.
+class _ShortHeaders(policy.EmailPolicy):
+    """Cuts the headers of an e-mail and of its parts: the parser is quadratic in the words and parameters of one."""
 
-    The parser of headers is quadratic in the words of one, and goes through all of them for each name.
-    """
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_LONGEST_HEADER]
+
+
+_POLICY = cast("policy.Policy[EmailMessage]", _ShortHeaders())
+
+
+def _bounded_head(data: bytes) -> tuple[bytes, bool]:
+    """The e-mail with a limited number of header lines, and whether some were cut: each name is looked for in all."""
     end = _HEAD_END.search(data)
     head, rest = (data, b"") if end is None else (data[: end.start()], data[end.start() :])
     lines = head.split(b"\n", _MAX_HEADER_LINES)
-    cut = len(lines) > _MAX_HEADER_LINES
-    headers: list[bytes] = []
-    size = 0
-    for line in lines[:_MAX_HEADER_LINES]:
-        size = size + len(line) if line[:1] in (b" ", b"\t") else len(line)
-        if size <= _LONGEST_HEADER:
-            headers.append(line)
-        else:
-            cut = True
-            if size == len(line):
-                headers.append(line[:_LONGEST_HEADER])
-    return b"\n".join(headers) + rest, cut
+    return b"\n".join(lines[:_MAX_HEADER_LINES]) + rest, len(lines) > _MAX_HEADER_LINES
 
 
 def _introduction(people: Sequence[str], date: datetime | None) -> str:
@@ -189,8 +198,8 @@ def _body(message: EmailMessage, where: str) -> str:
     if part.get_content_subtype() == "html":
         return text_of_html(decode_html(data, where))
     try:
-        return data.decode(part.get_content_charset() or "utf-8")
-    except (LookupError, UnicodeDecodeError):
+        return decode_named(data, part.get_content_charset() or "utf-8")
+    except (LookupError, ValueError):
         return decode_text(data, where)
 
 
@@ -274,42 +283,66 @@ def read_msg(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
         file = olefile.OleFileIO(io.BytesIO(data)) if olefile.isOleFile(data=data) else None
         if file is None or not file.exists("__properties_version1.0"):
             raise FormatError(f"{blob.where} is not an Outlook message", "leave it out")
-        value = partial(_text_property, file)
-        storages = sorted({path[0] for path in file.listdir(storages=True) if path[0].startswith("__attach")})
+    yield from _extract_msg(file, [], blob, read)
+
+
+def _extract_msg(file: Any, place: list[str], blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
+    """The message in a storage of a compound file: the file itself, or one that is attached to another."""
+    with parsing(blob.where, "an Outlook message"):
+        value = partial(_text_property, file, place)
+        storages = sorted(
+            path[len(place)]
+            for path in file.listdir(streams=False, storages=True)
+            if path[:-1] == place and path[-1].startswith("__attach")
+        )
+        builder = TextBuilder()
+        if len(storages) > _MAX_ATTACHMENTS:
+            builder.leave_out(f"attachments after {_MAX_ATTACHMENTS:,}")
         del storages[_MAX_ATTACHMENTS:]
         names = [value(_LONG_NAME, storage) or value(_NAME, storage) or "a message" for storage in storages]
-        subject, sent = value(_SUBJECT), _sent(file, value)
+        subject, sent = value(_SUBJECT), _sent(file, place, value)
         sender, address = value(_SENDER), value(_SMTP) or value(_ADDRESS)
         writer = f"{sender} ({address})" if "@" in address and sender != address else sender or address
         body = value(_BODY)
-        if not body.strip() and (html := _stream(file, f"__substg1.0_{_HTML}0102")):
+        if not body.strip() and (html := _stream(file, [*place, f"__substg1.0_{_HTML}0102"])):
             body = text_of_html(decode_html(html, blob.where))
-        builder = TextBuilder()
+        elif not body.strip() and file.exists([*place, f"__substg1.0_{_RICH}0102"]):
+            builder.leave_out("its text, which is in Outlook's own format alone")
         people = (writer, value(_TO).replace(";", ","), value(_CC).replace(";", ","))
         add_mail(builder, people, sent, subject, body, names)
     yield builder.build(subject, "" if sent is None else sent.isoformat())
     for storage, name in zip(storages, names, strict=True):
-        content = _stream(file, f"{storage}/__substg1.0_{_DATA}0102")
+        inside = [*place, storage, f"__substg1.0_{_DATA}000D"]
+        content = _stream(file, [*place, storage, f"__substg1.0_{_DATA}0102"])
         if content:
             yield from read_attachment(blob, name, content, subject, read)
+        elif file.exists(inside):
+            message = partial(_attached_msg, file, inside, read)
+            yield from read_attachment(blob, f"{name}.msg", b"", subject, message)
 
 
-def _stream(file: Any, path: str) -> bytes:
-    parts = path.split("/")
-    return bytes(file.openstream(parts).read()) if file.exists(parts) else b""
+def _attached_msg(file: Any, place: list[str], read: ReadMember, blob: Blob) -> Iterator[SourceDocument]:
+    for found in _extract_msg(file, place, blob, read):
+        yield found._replace(name=found.name or blob.name)
 
 
-def _text_property(file: Any, number: str, storage: str = "") -> str:
+def _stream(file: Any, path: list[str]) -> bytes:
+    is_stream = file.exists(path) and file.get_type(path) == _STREAM
+    return bytes(file.openstream(path).read()) if is_stream else b""
+
+
+def _text_property(file: Any, place: list[str], number: str, storage: str = "") -> str:
     """A text of the message, in UTF-16 or in the older encoding."""
-    path = f"{storage}/" * bool(storage) + f"__substg1.0_{number}"
-    if wide := _stream(file, f"{path}001F"):
+    path = [*place, storage] if storage else place
+    if wide := _stream(file, [*path, f"__substg1.0_{number}001F"]):
         return clean(wide.decode("utf-16-le", "replace"))
-    return clean(_stream(file, f"{path}001E").decode("cp1252", "replace"))
+    return clean(_stream(file, [*path, f"__substg1.0_{number}001E"]).decode("cp1252", "replace"))
 
 
-def _sent(file: Any, value: Callable[[str], str]) -> datetime | None:
+def _sent(file: Any, place: list[str], value: Callable[[str], str]) -> datetime | None:
     """When it was sent: a property in steps of 100 ns since 1601, or the header."""
-    fixed = _stream(file, "__properties_version1.0")[32:]
+    # The head of the properties is shorter in an attached message.
+    fixed = _stream(file, [*place, "__properties_version1.0"])[24 if place else 32 :]
     for at in range(0, len(fixed) - 15, 16):
         if fixed[at : at + 4] in _SENT:
             steps = int.from_bytes(fixed[at + 8 : at + 16], "little")

@@ -9,6 +9,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 from attar.documents.extracted import (
+    MAX_TEXT,
     Blob,
     SourceDocument,
     TextBuilder,
@@ -58,12 +59,10 @@ def read_docx(blob: Blob) -> Iterator[SourceDocument]:
 
 def _add_notes(builder: TextBuilder, main: Any, name: str) -> None:
     """Add the footnotes, endnotes or comments of a document at its end, as a part."""
-    notes = [
-        relation.target_part.blob for relation in main.rels.values() if relation.reltype.endswith(f"/{name}")
-    ]
-    for data in notes:
+    related = [relation for relation in main.rels.values() if relation.reltype.endswith(f"/{name}")]
+    for part in dict.fromkeys(relation.target_part for relation in related if not relation.is_external):
         builder.begin(name)
-        for note in parse_xml(data).iterchildren():
+        for note in parse_xml(part.blob).iterchildren():
             # Lines that separate notes from the text have a type.
             if note.get(f"{_W}type") in (None, "normal"):
                 builder.add(" ".join(map(_paragraph, note.iter(f"{_W}p"))))
@@ -78,15 +77,17 @@ def read_pptx(blob: Blob) -> Iterator[SourceDocument]:
         show = parse_xml(archive.read("ppt/presentation.xml"))
         slides = _relations(archive, "ppt/presentation.xml")
         identifiers = [slide.get(_RELATION) for slide in show.iter(f"{_P}sldId")]
-        for number, identifier in enumerate(identifiers, 1):
-            path = "ppt/" + slides[identifier].removeprefix("/ppt/")
+        # A slide is read once, and so are its notes, however often the file names them.
+        targets = dict.fromkeys(slides[identifier] for identifier in identifiers)
+        for number, target in enumerate(targets, 1):
+            path = "ppt/" + target.removeprefix("/ppt/")
             builder.begin(f"slide {number}")
             title = _add_slide(builder, parse_xml(archive.read(path)))
             first = first or title
-            for target in _relations(archive, path).values():
-                if "notesSlide" in target:
+            for related in dict.fromkeys(_relations(archive, path).values()):
+                if "notesSlide" in related:
                     builder.begin(f"slide {number}, notes")
-                    notes = "ppt/" + target.split("ppt/")[-1].removeprefix("../")
+                    notes = "ppt/" + related.split("ppt/")[-1].removeprefix("../")
                     _add_slide(builder, parse_xml(archive.read(notes)))
     yield builder.build(first)
 
@@ -128,6 +129,7 @@ def _lines(shape: Any) -> str:
             for piece in line.iter()
         )
         for line in shape.iter(f"{_A}p")
+        if next(line.iterancestors(f"{_A}p"), None) is None  # its text is in that of the outer one
     )
 
 
@@ -141,6 +143,8 @@ def read_rtf(blob: Blob) -> Iterator[SourceDocument]:
             raise FormatError(f"{blob.where} is not an RTF file", "rename it to .txt if it is a text")
         builder = TextBuilder()
         text: str = rtf_to_text(data.decode("latin-1"), errors="replace")  # type: ignore[no-untyped-call]
+        # It writes an emoji as two halves.
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         for paragraph in text.split("\n\n"):
             builder.add(paragraph)
     yield builder.build()
@@ -160,6 +164,8 @@ def read_xlsx(blob: Blob) -> Iterator[SourceDocument]:
         for sheet in sheets:
             if len(sheets) > 1:
                 builder.heading(sheet.title)
+            if (sheet.max_column or 0) > _MAX_COLUMNS:
+                builder.leave_out(f"{sheet.title}, columns after {_MAX_COLUMNS:,}")
             rows = sheet.iter_rows(values_only=True, max_col=_MAX_COLUMNS)
             add_rows(builder, _present(rows), f"{sheet.title}, " if len(sheets) > 1 else "")
         about = book.properties
@@ -204,13 +210,15 @@ def _present(rows: Iterable[Sequence[object]]) -> Iterator[tuple[int, list[str]]
 def add_rows(builder: TextBuilder, rows: Iterable[tuple[int, Sequence[str]]], sheet: str) -> None:
     """Add the numbered rows of a sheet, each a part; `sheet` is what its label begins with."""
     filled: list[tuple[int, list[str]]] = []
-    cells = 0
+    cells = characters = 0
     for number, row in rows:
-        texts = [" ".join(clean(cell).split()) for cell in row]
-        while texts and not texts[-1]:
-            texts.pop()
-        cells += len(texts)
-        if cells > _MAX_CELLS:
+        characters += sum(map(len, row))
+        if characters <= MAX_TEXT:  # one text may stand for many cells
+            texts = [" ".join(clean(cell).split()) for cell in row]
+            while texts and not texts[-1]:
+                texts.pop()
+            cells += len(texts)
+        if cells > _MAX_CELLS or characters > MAX_TEXT:
             builder.leave_out(f"{sheet}row {number} and what follows")
             break
         if texts:

@@ -5,11 +5,11 @@ import itertools
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from attar.documents.columns import with_tables
-from attar.documents.extracted import Blob, SourceDocument, TextBuilder, clean, parsing
+from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parsing
 from attar.errors import FormatError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
             raise FormatError(f"{blob.where} has no text: {count} of pictures", "recognise it with ocr auto")
         pictures: tuple[bytes, ...] = ()
         if not has_text or blob.ocr == "always":
-            pictures = tuple(map(_picture, file.pages))
+            pictures = tuple(_pictures(file.pages, blob))
             # A page without a picture has text, or nothing.
             pictures = () if has_text and not all(pictures) else tuple(filter(None, pictures))
         if not has_text and not pictures:
@@ -79,8 +79,14 @@ def read_picture(blob: Blob) -> Iterator[SourceDocument]:
     yield SourceDocument("", pictures=(blob.data(),))
 
 
-def _picture(page: "PageObject") -> bytes:
-    return max((bytes(image.data) for image in page.images), key=len, default=b"")
+def _pictures(pages: "Iterable[PageObject]", blob: Blob) -> Iterator[bytes]:
+    """The largest picture of each page; many pages may show the same one."""
+    size = 0
+    for page in pages:
+        picture = max((bytes(image.data) for image in page.images), key=len, default=b"")
+        size += len(picture)
+        check_size(blob.where, size, blob.max_bytes)
+        yield picture
 
 
 def join_pages(pages: Sequence[str], title: str = "", date: str = "") -> SourceDocument:

@@ -27,6 +27,8 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# Encodings of Python that are not of texts: Punycode is quadratic, and escapes would change what is written.
+_NOT_OF_TEXTS = frozenset(("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"))
 # Rows of a Parquet file that are decoded at once.
 _ROWS = 64
 # Bytes that decide what a file is.
@@ -35,6 +37,8 @@ _SAMPLE = 8192
 _WESTERN = 0.3
 # Every value of a JSON file repeats the keys around it.
 _LONGEST_PATH = 200
+# A table of more cells, and of this many times as many as it has values, is read row by row.
+_MANY_CELLS, _SPARSE = 100_000, 50
 # Of decoded binary data, many characters are control characters.
 _CONTROL = 0.02
 
@@ -56,6 +60,13 @@ def decode_text(data: bytes, where: str) -> str:
         return data.decode()
     except UnicodeDecodeError as fault:
         return _guessed(data, where, fault)
+
+
+def decode_named(data: bytes, name: str) -> str:
+    """Decode a text by the encoding that it names; `LookupError` or `ValueError` if its encoding is another."""
+    if codecs.lookup(name).name.replace("-", "_") in _NOT_OF_TEXTS:
+        raise LookupError(name)
+    return data.decode(name)
 
 
 def is_binary(data: bytes) -> bool:
@@ -186,7 +197,7 @@ def _add_value(builder: TextBuilder, value: object) -> None:
             builder.add(" ".join(fact(short(name), cell, key) for name, cell in flat.items() if cell))
             nested = [(_path(key, name), inner) for name, inner in value.items() if name not in flat]
             waiting += reversed(nested)
-        elif isinstance(value, list) and _is_table(value):
+        elif isinstance(value, list) and _is_table(value) and not _is_sparse(value):
             names = [*dict.fromkeys(name for row in value for name in row)]
             rows = [[_cell(row.get(name)) for name in names] for row in value]
             for row in row_texts([[*map(short, names)], *rows], header=True):
@@ -212,6 +223,12 @@ def _is_table(rows: list[object]) -> bool:
         isinstance(row, dict) and not any(isinstance(inner, dict | list) for inner in row.values())
         for row in rows
     )
+
+
+def _is_sparse(rows: list[dict[str, object]]) -> bool:
+    """Whether a table would have many cells and hardly any values: each row has keys of its own."""
+    names = {name for row in rows for name in row}
+    return len(names) * len(rows) > max(_MANY_CELLS, _SPARSE * sum(map(len, rows)))
 
 
 def _path(key: str, name: str) -> str:

@@ -28,6 +28,8 @@ _KEY_COLUMNS = 3
 # A longer cell is a text of its own.
 _LONGEST_CELL = 100
 _LONGEST_NAME = 80
+# A longer key is not repeated for each cell of its row.
+_LONGEST_KEY = 1_000
 # The cells of the largest table that has a sentence for each.
 _FACTS = 500
 
@@ -131,13 +133,16 @@ def _row_text(names: Sequence[str], row: Sequence[str], keys: _Keys, as_facts: b
         if at < len(row) and row[at]
     )
     others = [(at, cell) for at, cell in enumerate(row) if cell and at not in columns]
-    if not as_facts:
+    if not as_facts or len(key) > _LONGEST_KEY:
         cells = [f"{_small(names[at])} {cell}" if at < len(names) else cell for at, cell in others]
         return sentence(f"{key} ({', '.join(cells)})" if cells else key)
     facts = []
     for at, cell in others:
         # "The job of R2 is Lost fob. The charge of Lost fob (R2) is 22.50."
-        of = key if about in (None, at) or about >= len(row) else f"{row[about]} ({key})"
+        if about is None or about == at or about >= len(row) or len(row[about]) > _LONGEST_KEY:
+            of = key
+        else:
+            of = f"{row[about]} ({key})"
         named = at < len(names) and names[at]
         facts.append(fact(names[at], cell, of) if named else sentence(f"{of}: {cell}"))
     return " ".join(facts) or sentence(key)

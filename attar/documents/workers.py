@@ -220,7 +220,7 @@ class FileReader:
             parts = found.parts if len(document.pictures) > 1 else ()
             yield document._replace(text=found.text, parts=parts, pictures=())
 
-    def _receive(self) -> bytes:
+    def _receive(self) -> bytearray:
         """The next message; of one file, they are waited for at most `limits.seconds`."""
         began = time.monotonic()
         deadline = began + self.limits.seconds - self._waited
@@ -231,7 +231,7 @@ class FileReader:
         self._waited += time.monotonic() - began
         return message
 
-    def _bytes(self, count: int, deadline: float) -> bytes:
+    def _bytes(self, count: int, deadline: float) -> bytearray:
         data = bytearray()
         while len(data) < count:
             check_stopped()
@@ -249,7 +249,7 @@ class FileReader:
             if not more:
                 raise _EndedError("")
             data += more
-        return bytes(data)
+        return data
 
     def _why_ended(self, fault: Exception) -> str:
         if str(fault) and isinstance(fault, _EndedError):

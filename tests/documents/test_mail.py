@@ -7,7 +7,7 @@ import pytest
 from attar.documents.workers import read_sources
 from attar.errors import FormatError
 from benchmarks.document_files import eml_of, mbox_of, pdf_of
-from benchmarks.office_files import msg_of
+from benchmarks.office_files import msg_of, msg_storage
 from tests.documents.conftest import place_of
 
 INTRODUCTION = (
@@ -103,6 +103,20 @@ def test_mbox_files_of_two_folders_have_two_names(tmp_path):
     assert names == ["home/in.mbox-1", "work/in.mbox-1"]
 
 
+def test_messages_after_a_damaged_one_are_read(read):
+    faults = []
+    first, second = eml_of("One.", subject="First"), eml_of("Two.", subject="Second")
+    documents = read("in.mbox", mbox_of([first, b"\nno headers\n", second]), on_bad=faults.append)
+    assert [document.title for document in documents] == ["First", "Second"]
+    assert [str(fault).partition(" has ")[0] for fault in faults] == ["in.mbox, message 2"]
+
+
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "no-such-charset"])
+def test_a_text_with_a_wrong_charset_is_read(one, charset):
+    mail = f"From: a@b\nContent-Type: text/plain; charset={charset}\n\nAnn left.\n"
+    assert one("a.eml", mail.encode()).text.endswith("Ann left.")
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
@@ -138,6 +152,21 @@ def test_an_outlook_message_and_its_attachments(read):
         ("a.msg/list", "list.txt, attached to Varnish"),
         ("a.msg/quote.pdf", "quote.pdf, attached to Varnish"),
     ]
+
+
+def test_a_message_that_is_attached_to_one_of_outlook_is_read(read):
+    people = {"sender": "Ann", "sender_address": "a@x.org", "to": "Bob"}
+    inner = msg_storage(
+        "The van is blue.", subject="Van", attached={"list.txt": b"Eve came.", "old": b"\1"}, **people
+    )
+    data = msg_of("See below.", subject="Fw", attached={"Van": inner}, **people)
+    documents = read("a.msg", data)
+    assert [(each.name, each.title) for each in documents] == [
+        ("a.msg", "Fw"),
+        ("a.msg/Van.msg", "Van"),
+        ("a.msg/Van.msg/list", "list.txt, attached to Van"),
+    ]
+    assert "\n\nThe van is blue.\n\n" in documents[1].text
 
 
 def nested_mail(depth: int) -> bytes:

@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+from attar.documents import office
 from attar.errors import FormatError
 from benchmarks.document_files import docx_of, xlsx_of, zip_of
 from benchmarks.office_files import odp_of, ods_of, odt_of, pptx_of, rtf_of
@@ -176,3 +177,21 @@ def test_slides_with_their_notes(one, name, make):
 def test_rich_text_has_no_fonts_and_titles(one):
     text = one("a.rtf", rtf_of("Søren paid 18 %.\n\nThe end.")).text
     assert text == "Søren paid 18 %.\n\nThe end."
+
+
+def test_an_emoji_in_rich_text_stays(one):
+    assert one("a.rtf", rb"{\rtf1\ansi Ann left \u-10179?\u-8704? today}").text == "Ann left \U0001f600 today"
+
+
+def test_columns_that_are_left_out_are_said(one):
+    rows = [[f"{name} {at}" for at in range(1_001)] for name in ("name", "cell")]
+    document = one("a.xlsx", xlsx_of({"Wide": rows}))
+    assert document.incomplete == "Wide, columns after 1,000"
+
+
+def test_a_text_that_stands_for_many_cells_is_bounded(one, monkeypatch):
+    """The rows before it are read."""
+    monkeypatch.setattr(office, "MAX_TEXT", 1_000)
+    document = one("a.ods", ods_of({"Staff": [["Name", "Town"], ["Ann", "Bath"], ["x" * 100] * 10]}))
+    assert document.text == "The town of Ann is Bath."
+    assert document.incomplete == "row 3 and what follows"

@@ -1,9 +1,12 @@
 """Files are read in a child process: what one of them does to it is one line, and the others are read."""
 
+import io
 import os
+import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -20,7 +23,7 @@ from attar.errors import AttarError, FormatError
 from attar.options import FileLimits
 from attar.progress import StoppedError, stopped_by
 from benchmarks.document_files import read_here
-from tests.documents.attacks import ATTACKS
+from tests.documents.attacks import ATTACHED, ATTACKS
 
 FAULT = msgspec.msgpack.encode(FileFault("of a member"))
 LIMITS = FileLimits(max_file_memory_mb=256, max_file_seconds=20, seconds=60)
@@ -178,9 +181,29 @@ class TestAttacks:
         (document,) = reader.read_bytes(attack.file_name, attack.make())
         assert document.text.endswith(attack.last_words)
 
+    @pytest.mark.parametrize("make", ATTACHED.values(), ids=ATTACHED)
+    def test_headers_of_attached_files_are_cut(self, make: Callable[[], bytes], reader: FileReader) -> None:
+        document, *_ = reader.read_bytes("a.eml", make())
+        assert "\n\nhi\n\nAttachments: " in document.text
+
     def test_what_is_left_out_is_said(self) -> None:
         (document,) = read_here("a.eml", ATTACKS["200,000 recipients"].make())
         assert document.incomplete == "a part of its headers"
+
+    def test_pictures_of_pages_are_bounded_together(self) -> None:
+        """A page takes a hundred bytes, if all show the same picture: a server would get gigabytes to recognise."""
+        from fpdf import FPDF
+        from PIL import Image
+
+        picture = io.BytesIO()
+        Image.frombytes("L", (600, 600), random.Random(0).randbytes(360_000)).save(picture, "PNG")
+        pages = FPDF()
+        for _ in range(3):
+            pages.add_page()
+            pages.image(picture, 0, 0, 200)
+        too_much = pytest.raises(FormatError, match="at most 1,048,576 bytes when decompressed")
+        with FileReader(FileLimits(max_decompressed_mb=1)) as reader, too_much:
+            list(reader.read_bytes("a.pdf", bytes(pages.output())))
 
 
 class TestConfinement:
