@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -235,6 +235,10 @@ class Verified(msgspec.Struct, frozen=True):
     unchecked: int = 0
 
 
+# What a request may have in a subset: it is looked for in each document.
+_Label = Annotated[str, msgspec.Meta(max_length=10_000)]
+
+
 class Subset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Some documents of a library: those that fit all that is given.
 
@@ -246,9 +250,9 @@ class Subset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     (True, False)
     """
 
-    names: tuple[str, ...] = ()
-    folder: str = ""
-    tags: tuple[str, ...] = ()
+    names: Annotated[tuple[_Label, ...], msgspec.Meta(max_length=1_024)] = ()
+    folder: _Label = ""
+    tags: Annotated[tuple[_Label, ...], msgspec.Meta(max_length=64)] = ()
     since: date | None = None
 
     def __bool__(self) -> bool:

@@ -353,7 +353,8 @@ class SubsetCache:
         if known is None:
             known = frozenset(key_of(entry.name) for entry in entries_in(now, subset))
             with self._lock:
-                self._keys[which] = known
+                if not subset.names:  # a thousand long names would stay in memory
+                    self._keys[which] = known
                 while len(self._keys) > _KEPT:
                     self._keys.popitem(last=False)
         return known

@@ -275,17 +275,18 @@ _ALL = 1_000
 _SHORT = 64
 # Answers that take as long as a short question.
 _ANSWERS = 20
-# How many times as long as a short question each sentence takes that is read again.
-_READ_AGAIN = 8
-# What a question to all documents takes in addition.
-_OF_ALL = 50
+# How many times as long as a short question each sentence takes that is read again, and at most a long question more:
+# what does not fit into the window of the second look is cut.
+_READ_AGAIN, _LONG = 8, 10
+# Documents that answer a question to all, each as if it were asked alone; and what finding them takes.
+_OF_ALL, _SEARCH = 2, 30
 
 
-def check_length(what: str, characters: int, limit: int) -> None:
-    """Refuse a text with more than `limit` characters."""
-    if characters > limit:
-        came = f"got {characters:,}; shorten it, or send it in parts"
-        raise ProblemError(413, f"{what}: expected at most {limit:,} characters, {came}")
+def check_length(what: str, length: int, limit: int, unit: str = "characters") -> None:
+    """Refuse a text with more than `limit` characters, or a file with more documents."""
+    if length > limit:
+        came = f"got {length:,}; shorten it, or send it in parts"
+        raise ProblemError(413, f"{what}: expected at most {limit:,} {unit}, {came}")
 
 
 def check_cost(questions: Sequence[str], top: int | None, work: Sequence[int]) -> None:
@@ -306,12 +307,14 @@ def work_of(question: str, top: int | None, look: int | None, of_all: bool = Fal
     """How much work a question is, compared with a short one that the memory answers alone: about a millisecond.
 
     >>> work_of("Who left?", 5, 0), work_of("Who left?", 5, None), work_of("a" * 1_920, 5, 3)
-    (1, 25, 175)
+    (1, 25, 65)
+    >>> work_of("Who left?", 5, 0, of_all=True), work_of("Who left?", 5, None, of_all=True)
+    (31, 79)
     """
     length, sentences = len(question) // _SHORT, LOOK if look is None else look
-    again = _READ_AGAIN * sentences + 4 * length if sentences else 0
+    again = _READ_AGAIN * sentences + min(length, _LONG) if sentences else 0
     answers = (_ALL if top is None else top) // _ANSWERS
-    return 1 + length + answers + again + (_OF_ALL if of_all else 0)
+    return 1 + answers + (_OF_ALL * (length + again) + _SEARCH if of_all else length + again)
 
 
 def turns(work: Sequence[int]) -> Iterator[slice]:

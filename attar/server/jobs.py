@@ -38,8 +38,8 @@ LONG_FILE = 1_000_000
 _GROUP = 65_536
 # Seconds for which a job that has ended can be asked for.
 _KEPT = 600.0
-# The most ended jobs that can be.
-_MOST_KEPT = 256
+# The most ended jobs that can be, and the most bytes of their files, which have all changes.
+_MOST_KEPT, _MOST_BYTES = 256, 4_000_000
 # Seconds between two writes of a job's progress, and between two looks at whether another process cancelled it.
 _PERIOD = 0.2
 # The priority of the thread that works on jobs, as in the command nice.
@@ -186,8 +186,11 @@ class Jobs:
     def _forget(self) -> None:
         """Delete jobs that ended long ago, or many jobs ago."""
         newest = sorted(self._folder.glob(f"*{_JOB}"), key=_changed, reverse=True)
+        size = 0
         for number, path in enumerate(newest):
-            if number >= _MOST_KEPT or time.time() - _changed(path) > _KEPT:
+            is_old = number >= _MOST_KEPT or size > _MOST_BYTES or time.time() - _changed(path) > _KEPT
+            size += _size(path)
+            if is_old:
                 with suppress(ProblemError):  # forgotten meanwhile
                     # One that is cancelled while it waits needs its files until its turn comes.
                     if self._read(path.stem).job.ended:
@@ -228,6 +231,13 @@ def _yield_to_questions() -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _changed(path: Path) -> float:

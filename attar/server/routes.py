@@ -106,11 +106,17 @@ async def _read_body(
 
 async def _read_form(request: Request) -> list[Upload]:
     """The files of a form, whatever their fields are named."""
-    async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FILES) as form:
-        files = [value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename]
-        if not files:
-            raise FormatError("the form has no file", "send it as curl -F file=@NAME does")
-        return [Upload(file.filename or "", await file.read()) for file in files]
+    as_curl = "send it as curl -F file=@NAME does"
+    try:
+        async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FILES) as form:
+            files = [
+                value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename
+            ]
+            if not files:
+                raise FormatError("the form has no file", as_curl)
+            return [Upload(file.filename or "", await file.read()) for file in files]
+    except UnicodeError as fault:
+        raise FormatError("the names in the form are not in its charset", as_curl) from fault
 
 
 def _refuse_other_sites(service: Service, request: Request) -> None:
@@ -290,7 +296,7 @@ async def add_files(service: Service, request: Request, body: list[Upload]) -> w
 
 async def list_jobs(service: Service, request: Request) -> wire.JobList:
     """List the jobs that wait or run, and those that ended in the last minutes."""
-    return wire.JobList(service.jobs.all())
+    return wire.JobList(await service.status.run(service.jobs.all))
 
 
 async def show_job(service: Service, request: Request) -> wire.Job:

@@ -29,6 +29,8 @@ Value = TypeVar("Value")
 _LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
 _DECOMPRESSED_MB = 64
+# The most documents of a file: a kilobyte of an archive can hold a thousand short ones, all of them in memory at once.
+_MOST_DOCUMENTS = 10_000
 # Seconds that reading a file may take by the clock: programs that recognise text take a while.
 _FILE_SECONDS = 240.0
 
@@ -148,12 +150,14 @@ class Service:
         self, files: Sequence[Upload], *, tags: Sequence[str] | None, source: str, in_job: bool = False
     ) -> list[Draft]:
         """The documents of files, in order, with tags; `source` is where the only one comes from."""
-        reader, drafts, characters = self._job_files if in_job else self._files, [], 0
+        reader, characters = self._job_files if in_job else self._files, 0
+        drafts: list[Draft] = []
         for file in files:
             for draft in read_upload(reader, file.name, file.data, source):
                 characters += len(draft.text)
                 # Of all documents together: an archive of some kilobytes can hold any number of long ones.
                 check_length("texts of the file", characters, self.settings.max_text)
+                check_length("documents of the file", len(drafts) + 1, _MOST_DOCUMENTS, "documents")
                 drafts.append(draft.labelled(tags, None))
         return drafts
 

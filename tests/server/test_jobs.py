@@ -133,6 +133,12 @@ class TestAFolderOfJobs:
         with pytest.raises(ProblemError, match="no such job"):
             kept.get(ids[-1])
 
+    def test_forgets_older_jobs_if_the_changes_of_all_are_long(self, kept, monkeypatch):
+        """A list of 256 jobs of 10,000 documents each would take the server seconds."""
+        ids = [self.run(kept).id for _ in range(4)]
+        monkeypatch.setattr(jobs, "_MOST_BYTES", 1)
+        assert [job.id for job in kept.all()] == ids[3:]
+
     def test_knows_that_the_process_of_a_job_has_ended(self, kept, monkeypatch):
         child = os.fork()
         if not child:

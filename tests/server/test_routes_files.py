@@ -5,6 +5,7 @@ import lzma
 import pytest
 
 import attar
+from attar import wire
 from attar.errors import FormatError, NameTakenError, OptionError
 from benchmarks.document_files import docx_of, eml_of, epub_of, pdf_of, tar_of, zip_of
 
@@ -79,6 +80,7 @@ def test_a_file_needs_a_name_and_its_own_media_type(served, refused):
     assert "octet-stream" in refused(send(served, b"{}", {"content-type": "application/json"}, name="a"), 415)
 
 
+NAMED = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nAnn left.\r\n--x--\r\n'
 FILES = [("file", ("a.txt", b"Ann left.")), ("other", ("b.md", b"# Bob\n\ncame."))]
 
 
@@ -102,8 +104,15 @@ class TestForms:
             ({"data": {"text": "Ann left."}, "files": {"file": ("", b"")}}, 422),
             ({"content": b"--x\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 422),
             ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400),
+            (
+                {
+                    "content": NAMED,
+                    "headers": {"content-type": f"{wire.FORM}; boundary=x; charset=undefined"},
+                },
+                422,
+            ),
         ],
-        ids=["no file", "cut", "no boundary"],
+        ids=["no file", "cut", "no boundary", "no charset"],
     )
     def test_others_are_refused(self, served, refused, words, status):
         refused(served.post("/v1/files", **words), status)
@@ -130,6 +139,13 @@ def test_texts_that_are_beyond_the_limit_together_are_413(serve, refused):
     assert len(archive) < 200_000
     served = serve(max_text=1_000_000)
     assert "characters" in refused(send(served, archive, name="all.zip"), 413)
+    assert len(served.library) == 2
+
+
+def test_a_file_of_too_many_documents_is_413(served, refused):
+    """A megabyte can hold a hundred thousand, which all wait in memory."""
+    lines = b'{"text": "a."}\n' * 10_001
+    assert "10,000 documents" in refused(send(served, lines, name="all.jsonl"), 413)
     assert len(served.library) == 2
 
 

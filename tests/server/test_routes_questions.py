@@ -46,6 +46,8 @@ def test_many_questions(served, body, pairs):
         ({"documents": [], "question": "Who left?"}, "at least one"),
         ({"document": "0", "questions": []}, "at least one"),
         ({"document": "0", "question": "Who left?", "within": {"names": ["0"]}}, "name it in within"),
+        ({"question": "Who left?", "within": {"names": ["0"] * 1_025}}, "length <= 1024"),
+        ({"question": "Who left?", "within": {"tags": ["0"] * 65}}, "length <= 64"),
     ],
 )
 def test_documents_and_questions_that_do_not_pair_are_refused(served, refused, body, line):
