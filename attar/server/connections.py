@@ -8,7 +8,7 @@ httptools, and two methods of uvicorn (`on_response_complete`, `send_400_respons
 
 import asyncio
 import logging
-from itertools import islice
+import random
 from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -59,10 +59,16 @@ class Connection(HttpToolsProtocol):
             self._refuse(ProblemError(503, "there are too many connections; try again later"))
 
     def _make_room(self) -> bool:
-        """Close the connection that owes its client no answer for the longest time; whether there is one."""
-        some = cast(list[Connection], list(islice(self.connections, _CANDIDATES)))
+        """Close a connection that owes its client no answer; whether there is one.
+
+        First those that were refused and do not send the rest, then the one that is idle for the longest time: a client
+        that has just connected must not be closed for one that floods.
+        """
+        every = cast(list[Connection], list(self.connections))
+        # At random: the first ones are always those that came last, in the places of others that were closed.
+        some = random.sample(every, min(len(every), _CANDIDATES))
         answered = (connection for connection in some if connection._answered)
-        oldest = min(answered, key=lambda connection: connection._since, default=None)
+        oldest = min(answered, key=lambda connection: (connection._idle, connection._since), default=None)
         if oldest is None:
             return False
         self.connections.discard(oldest)

@@ -238,3 +238,14 @@ class TestABodyThatIsRefused:
             assert statuses_in(listening.send_raw(HEAD + END)) == [200]
         for connection in refused:
             connection.close()
+
+    def test_makes_room_before_a_client_that_has_sent_nothing_yet(self, listen):
+        """Otherwise those who flood a server with such bodies close the connections of all others."""
+        listening = listen(max_connections=5, token="secret")
+        with connect(listening) as waiting:
+            for _ in range(10):
+                refused = connect(listening)
+                refused.sendall(self.head(b"content-length: 1000"))
+                assert statuses_in(refused.recv(65_536))[0] == 401
+            waiting.sendall(HEAD + END)
+            assert statuses_in(read_all(waiting)) == [200]
