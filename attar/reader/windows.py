@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
 
 from attar.errors import FormatError, quoted
@@ -31,8 +34,21 @@ _SENTENCES = 2_000
 _LONGEST_PHRASE = 1_000
 # Half of a surrogate pair is in no encoding; the replacement has as many characters.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# The longest word that may be cut into pieces, in characters: each of them takes as long as the word.
+_LONGEST_WORD = 100
 # Characters of a sentence that are read at once.
 _TOGETHER = 20_000
+
+
+def _is_bert(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer is BERT's, which takes linear time: others replace what a stranger's patterns find."""
+    model = tokenizer.model
+    return (
+        isinstance(model, WordPiece)
+        and model.max_input_chars_per_word <= _LONGEST_WORD
+        and isinstance(tokenizer.normalizer, BertNormalizer)
+        and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+    )
 
 
 class PieceTokenizer:
@@ -46,6 +62,8 @@ class PieceTokenizer:
             # Its message quotes the file as it is, newlines too.
             got = quoted(str(fault))
             raise FormatError.expected(source, "a tokenizer of the tokenizers library", got) from fault
+        if not _is_bert(self._tokenizer):
+            raise FormatError.expected(source, "WordPiece as BERT has it", "another tokenizer")
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.cls, self.sep, self.pad = (self._id(token, source) for token in ("[CLS]", "[SEP]", "[PAD]"))

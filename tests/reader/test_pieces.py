@@ -42,6 +42,24 @@ class TestPieces:
         with pytest.raises(FormatError, match=r"expected a vocabulary with \[CLS\], got one without"):
             PieceTokenizer(PIECES.data.replace(b"[CLS]", b"[ABC]"))
 
+    @pytest.mark.parametrize(
+        ("part", "forged"),
+        [
+            ("normalizer", {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100_000}),
+            ("normalizer", {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}),
+            (
+                "pre_tokenizer",
+                {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False},
+            ),
+            ("model", json.loads(PIECES.data)["model"] | {"max_input_chars_per_word": 10**9}),
+        ],
+        ids=["swells", "pattern", "split", "long words"],
+    )
+    def test_one_that_a_stranger_made_to_take_for_ever_is_refused(self, part, forged):
+        data = json.dumps(json.loads(PIECES.data) | {part: forged}).encode()
+        with pytest.raises(FormatError, match="WordPiece as BERT has it"):
+            PieceTokenizer(data)
+
 
 def test_what_a_file_says_of_special_tokens_is_not_used():
     """A template that names a token without saying its id would end the process."""
