@@ -23,6 +23,8 @@ from attar.progress import check_stopped
 
 # What LibreOffice makes of older files.
 CONVERTED = {".doc": ".docx", ".xls": ".xlsx", ".ppt": ".pptx"}
+# What all of them begin with: they are compound files.
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _OFFICE, _OCR = "soffice", "tesseract"
 INSTALL_OCR = "install tesseract to read text in pictures"
@@ -65,6 +67,10 @@ def recognise(where: str, pictures: Sequence[bytes], title: str, limits: FileLim
 
 def convert(where: str, suffix: str, stream: IO[bytes], limits: FileLimits) -> bytes:
     """A file of an older Office program as the newer kind."""
+    head = stream.read(len(_COMPOUND))
+    if head != _COMPOUND:  # LibreOffice would read a page under this name, and fetch what it links to
+        raise FormatError(f"{where} is not a {suffix[1:].upper()} file, or is damaged", "leave it out")
+    stream.seek(0)
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/file{suffix}", "wb") as given:
             shutil.copyfileobj(stream, given)

@@ -13,7 +13,7 @@ from attar.documents.workers import FileReader
 from attar.errors import AttarError, FormatError, MissingError
 from attar.options import FileLimits
 from benchmarks.document_files import docx_of, pdf_of, xlsx_of
-from benchmarks.office_files import picture_of
+from benchmarks.office_files import compound_file, picture_of
 
 needs_ocr = pytest.mark.skipif(not programs.has_ocr(), reason="needs tesseract")
 needs_office = pytest.mark.skipif(not programs.has_office(), reason="needs LibreOffice")
@@ -85,7 +85,15 @@ def test_files_of_older_office_programs_are_converted(tmp_path):
 @needs_office
 def test_a_program_that_takes_too_long_is_ended():
     with pytest.raises(AttarError, match=r"a\.doc: reading it took more than 0 s"):
-        programs.convert("a.doc", ".doc", BytesIO(b"Ann left."), FileLimits(seconds=0.05))
+        programs.convert("a.doc", ".doc", BytesIO(compound_file({"a": b"b"})), FileLimits(seconds=0.05))
+
+
+@pytest.mark.parametrize("data", [b"<html><img src=http://localhost/>", b"{\\rtf1 Ann}", b""])
+def test_another_file_is_not_handed_to_libreoffice(monkeypatch, data):
+    """It would fetch what a page links to, under any name."""
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with pytest.raises(FormatError, match=r"^a\.doc is not a DOC file, or is damaged"):
+        programs.convert("a.doc", ".doc", BytesIO(data), FileLimits())
 
 
 def test_without_libreoffice_one_line_says_what_to_do(monkeypatch):
