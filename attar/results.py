@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
@@ -235,10 +235,6 @@ class Verified(msgspec.Struct, frozen=True):
     unchecked: int = 0
 
 
-# What a request may have in a subset: it is looked for in each document.
-_Label = Annotated[str, msgspec.Meta(max_length=10_000)]
-
-
 class Subset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Some documents of a library: those that fit all that is given.
 
@@ -250,10 +246,23 @@ class Subset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     (True, False)
     """
 
-    names: Annotated[tuple[_Label, ...], msgspec.Meta(max_length=1_024)] = ()
-    folder: _Label = ""
-    tags: Annotated[tuple[_Label, ...], msgspec.Meta(max_length=64)] = ()
+    names: tuple[str, ...] = ()
+    folder: str = ""
+    tags: tuple[str, ...] = ()
     since: date | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what takes long to look for in every document, or stays in memory."""
+        bounds = (
+            ("names", self.names, _MOST_NAMES),
+            ("folder", self.folder, _LONGEST_FOLDER),
+            ("tags", self.tags, MOST_LABELS),
+        )
+        for what, given, most in bounds:
+            if len(given) > most:
+                raise OptionError.expected(f"{what} of a subset", f"at most {most:,}", f"{len(given):,}")
+        for tag in self.tags:
+            _check_label("tag", tag, 1, LONGEST_LABEL)
 
     def __bool__(self) -> bool:
         return self != Subset()
@@ -264,6 +273,8 @@ MOST_LABELS = 64
 # The most characters of a tag, and of a name in metadata; and of a value there.
 LONGEST_LABEL = 100
 _LONGEST_VALUE = 1_000
+# The most names of a subset, and the most characters of its folder.
+_MOST_NAMES = _LONGEST_FOLDER = 10_000
 
 
 def check_labels(tags: object, metadata: object) -> None:

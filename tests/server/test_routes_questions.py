@@ -46,8 +46,13 @@ def test_many_questions(served, body, pairs):
         ({"documents": [], "question": "Who left?"}, "at least one"),
         ({"document": "0", "questions": []}, "at least one"),
         ({"document": "0", "question": "Who left?", "within": {"names": ["0"]}}, "name it in within"),
-        ({"question": "Who left?", "within": {"names": ["0"] * 1_025}}, "length <= 1024"),
-        ({"question": "Who left?", "within": {"tags": ["0"] * 65}}, "length <= 64"),
+        (
+            {"question": "Who left?", "within": {"names": ["0"] * 10_001}},
+            "names of a subset: expected at most",
+        ),
+        ({"question": "Who left?", "within": {"tags": ["0"] * 65}}, "tags of a subset: expected at most 64"),
+        ({"question": "Who left?", "within": {"tags": ["0" * 101]}}, "tag: expected 1 to 100"),
+        ({"question": "Who left?", "within": {"folder": "a/" * 5_001}}, "folder of a subset"),
     ],
 )
 def test_documents_and_questions_that_do_not_pair_are_refused(served, refused, body, line):
