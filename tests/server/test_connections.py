@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -242,9 +243,10 @@ class TestABodyThatIsRefused:
     def test_makes_room_before_a_client_that_has_sent_nothing_yet(self, listen):
         """Otherwise those who flood a server with such bodies close the connections of all others."""
         listening = listen(max_connections=5, token="secret")
-        with connect(listening) as waiting:
+        with ExitStack() as opened:
+            waiting = opened.enter_context(connect(listening))
             for _ in range(10):
-                refused = connect(listening)
+                refused = opened.enter_context(connect(listening))
                 refused.sendall(self.head(b"content-length: 1000"))
                 assert statuses_in(refused.recv(65_536))[0] == 401
             waiting.sendall(HEAD + END)
