@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
-from attar.files import read_named_file
+from attar.files import read_named_file, replace_surrogates
 from attar.memory.memory import Memory
 from attar.progress import BYTES, Progress, ignore_progress
 from attar.results import MOST_LABELS, Change, FolderChanges, check_labels
@@ -201,7 +201,11 @@ def read_files(
                 raise fault
             on_bad(fault)
 
-        for document in reader.read(file, report):
+        documents = reader.read(file, report)
+        if replace_surrogates(source) != source:  # no document can say that it comes from there
+            report(FormatError(f"{source}: the name of the file is not in UTF-8", "rename it"))
+            documents = iter(())
+        for document in documents:
             try:
                 draft = Draft.of_source(document, source)
             except AttarError as fault:

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import os
 
 import pytest
 
@@ -129,3 +130,12 @@ def test_a_document_that_was_appended_to_stays_when_its_file_is_added_again(
         assert before.source == ""
         assert add(replace=True)[0]["a"] == "replaced"
         assert add()[0]["a"] == "unchanged"
+
+
+def test_a_file_whose_name_is_not_utf_8_is_one_line_and_the_others_are_read(folder):
+    with open(os.fsencode(folder) + b"/caf\xe9.txt", "w") as file:
+        file.write("Dan stayed.")
+    faults = []
+    assert "a" in names([folder], on_bad=faults.append)
+    (fault,) = faults
+    assert str(fault).endswith(": the name of the file is not in UTF-8; rename it")
