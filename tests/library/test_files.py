@@ -51,7 +51,7 @@ def test_bad_files_can_be_skipped(folder):
     (folder / "empty.txt").touch()
     (folder / "sub" / "cut.txt.xz").write_bytes(b"\xfd7zXZ")
     faults = []
-    assert names([folder], on_bad=faults.append) == ["a", "sub/b", "sub/c", "x/1", "d-2"]
+    assert names([folder], on_bad=faults.append) == ["a", "sub/b", "sub/c", "x/1", "sub/d-2"]
     assert ["empty.txt" in str(fault) or "cut.txt.xz" in str(fault) for fault in faults] == [True, True]
 
 
@@ -77,7 +77,7 @@ def test_documents_whose_file_or_line_is_gone_are_removed(folder, add, library):
     library.add("other", "Not from a file.")
     (folder / "a.txt").unlink()
     (folder / "sub" / "d.jsonl").write_text(json.dumps({"id": "x/1", "text": "One."}))
-    assert add(folder / "sub")[1] == ["d-2"]
+    assert add(folder / "sub")[1] == ["sub/d-2"]
     assert add(folder)[1] == ["a"]
 
 
