@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from attar.reader.second_look import FoundSentence, FoundSpan
 
 # Documents that answer a question to all,
-_ASKED = 2
+ASKED = 2
 # how much the log-odds of their answers lose per standard deviation that they rank behind the first,
 _BEHIND = 1.0
 # those that are looked through for all places that answer it,
@@ -83,8 +83,8 @@ def ask_all(
     for question in questions:
         check_asked("question", question)
     plain = [without_preface(question) for question in questions]
-    found = find_candidates(each_shard, plain, _COPIES * (_ASKED + 1), within)
-    distinct = [without_copies(documents, 2 * _ASKED) for documents in found]
+    found = find_candidates(each_shard, plain, _COPIES * (ASKED + 1), within)
+    distinct = [without_copies(documents, 2 * ASKED) for documents in found]
     answers = _ask_documents(each_shard, questions, [one.documents for one in distinct], top, look)
     return [
         merged_answers(_likeliest_first(one.documents, by_document), one.copies)[:top]
@@ -100,7 +100,7 @@ def _ask_documents(
     look: int | None,
 ) -> list[dict[str, list[Answer]]]:
     """What the first documents answer to each question; the next one takes the place of a damaged one."""
-    names = [[document.name for document in documents[:_ASKED]] for documents in candidates]
+    names = [[document.name for document in documents[:ASKED]] for documents in candidates]
     answers = joined(each_shard(lambda shard: shard.answers(questions, names, top, look)))
     sound = [
         [document for document in documents if document.name in by_name or document.name not in asked]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from attar.errors import AttarError
+from attar.library.asking import ASKED
 from attar.library.served import ServedLibrary
 from attar.options import LOOK
 from attar.progress import StoppedError, stopped_by
@@ -278,8 +279,8 @@ _ANSWERS = 20
 # How many times as long as a short question each sentence takes that is read again, and at most a long question more:
 # what does not fit into the window of the second look is cut.
 _READ_AGAIN, _LONG = 8, 10
-# Documents that answer a question to all, each as if it were asked alone; and what finding them takes.
-_OF_ALL, _SEARCH = 2, 30
+# What finding the documents that answer a question to all takes.
+_SEARCH = 30
 
 
 def check_length(what: str, length: int, limit: int, unit: str = "characters") -> None:
@@ -314,7 +315,7 @@ def work_of(question: str, top: int | None, look: int | None, of_all: bool = Fal
     length, sentences = len(question) // _SHORT, LOOK if look is None else look
     again = _READ_AGAIN * sentences + min(length, _LONG) if sentences else 0
     answers = (_ALL if top is None else top) // _ANSWERS
-    return 1 + answers + (_OF_ALL * (length + again) + _SEARCH if of_all else length + again)
+    return 1 + answers + (ASKED * (length + again) + _SEARCH if of_all else length + again)
 
 
 def turns(work: Sequence[int]) -> Iterator[slice]:
