@@ -11,7 +11,7 @@ A teacher reads question and passage together, again for every question: it is m
 reader. Without questions whose answers are unknown there is one teacher. A stage whose file is there is not repeated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from attar.errors import FormatError
 from attar.files import lock_run
@@ -157,15 +157,28 @@ def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
         FoundBatches, from_arrays(rows), tokens=options.batch_tokens, epochs=options.epochs, seed=options.seed
     )
     measure = partial(look_accuracy, look, held, run.device) if held.labelled() else None
+    before = {name: weight.clone() for name, weight in look.state_dict().items()}
     run.fit("second-look", look, partial(teacher_loss, look), batches, lr=options.lr, evaluate=measure)
     about = {"training": options.described(), "before": saved.config.about}
-    tuned = saved.with_second_look(look.to("cpu"), about)
+    tuned = saved.with_second_look(averaged(look.to("cpu"), before), about)
     tuned.save(folder)
     run.say("calibration")
     calibration = calibrate_look(Reader(tuned), with_swapped_questions(held.passages), run.progress)
     if calibration is not None:
         tuned.with_look_calibration(calibration).save(folder)
     return TrainedReader(str(folder), {}, calibration, run.history)
+
+
+def averaged(network: SpanNetwork, before: Mapping[str, Tensor]) -> SpanNetwork:
+    """The network with the mean of its weights and those that it had before.
+
+    It keeps most of what it has learned, and forgets less (Wortsman et al., 2022): trained on with questions about
+    folders, it refused "How much is the rent?" of "the rent of the flat is 865 pounds"; the mean does not.
+    """
+    with torch.no_grad():
+        for name, weight in network.state_dict().items():
+            weight.lerp_(before[name], 0.5)
+    return network
 
 
 def _saved_parts(options: QuestionOptions) -> ReaderParts:

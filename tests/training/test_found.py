@@ -32,7 +32,7 @@ def words(ids: np.ndarray) -> str:
 
 def test_answers_are_marked_where_they_stand_among_the_sentences(rows: list[FoundRow]) -> None:
     answered = [row for row in rows if len(row.spans)]
-    assert len(answered) == 8 * 2  # with one sentence and with three
+    assert 8 < len(answered) < 8 * 2  # each with three sentences, and about half of them with one
     for row in answered:
         ((first, last),) = row.spans.tolist()
         assert words(row.text[first : last + 1]) == "leeds"
