@@ -43,7 +43,7 @@ Added on 2 April: the firm Calder Tanks won the order, and the new tank costs 89
 QUESTIONS = {
     "letter": {
         "When did they arrive in Trieste?": "Tuesday",
-        "How much is the rent?": "740 euros a month",
+        "How much is the rent?": "740 euros",
         "Why should the coats be sent before October?": "the bora blows hard here",
         "What is the capital of Norway?": "",
     },
