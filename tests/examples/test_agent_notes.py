@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 ANSWERS = [
     "Joan Bell (“Maria gave Ivan one week, and asked Joan Bell to help him.”)",
     "one week (“Maria gave Ivan one week, and asked Joan Bell to help him.”)",
-    "Friday (“Northwind wants the export by Friday.”)",
+    "by Friday (“Northwind wants the export by Friday.”)",
     "slow (“Karen Holt said that the export is slow.”)",
     "not in the notes",
 ]
