@@ -190,7 +190,6 @@ def main(
     ] = False,
     only: Annotated[str, typer.Option(help="firm (the folder) or forms; both by default.")] = "",
     which: Annotated[int, typer.Option("--set", min=1, max=6, help="Which folder and forms.")] = 1,
-    novel: Annotated[Path | None, typer.Option(help="A novel as a text, instead of made-up stories.")] = None,
     reader: ReaderFolder = None,
     as_json: Json = False,
 ) -> None:
@@ -198,7 +197,7 @@ def main(
     torch.set_num_threads(1)
     name = {1: "firm", 2: "theatre", 3: "landlord", 4: "vets", 5: "family", 6: "parish"}[which]
     place = QUESTIONS / f"folder-{which}"
-    story = (novel.read_text() if novel else made_up_novel()) if which == 1 else None
+    story = made_up_novel() if which == 1 else None
     make = partial(make_folder, source=place / "files", novel=story)
     rows: dict[str, dict[str, float]] = {}
     asked: list[Judged] = []

@@ -5,7 +5,6 @@ of a tiny reader, which reads as many windows as the default one.
 """
 
 import shutil
-from typing import Annotated
 
 import typer
 
@@ -15,15 +14,11 @@ from tests.text.instructions import Sizes, growths
 
 # How many times as much four times the text may take.
 _MOST = 5.0
+# Characters of the shorter texts and files, documents, and documents that are added.
+SIZES = Sizes(1_000_000, 2_000, 500)
 
 
-def main(
-    texts: Annotated[
-        int, typer.Option(min=1_000, help="Characters of the shorter texts and files.")
-    ] = 1_000_000,
-    documents: Annotated[int, typer.Option(min=1_000, help="Characters of the shorter documents.")] = 2_000,
-    added: Annotated[int, typer.Option(min=500, help="The same of those that are added.")] = 500,
-) -> None:
+def main() -> None:
     """Print the millions of instructions of every step; exit with code 1 if one takes more than 5 × for 4 ×."""
     if shutil.which("valgrind") is None:
         raise AttarError(
@@ -31,7 +26,7 @@ def main(
         )
     worst = 0.0
     print(f"{'text':32}{'step':12}{'1 ×':>12}{'4 ×':>12}{'ratio':>8}")
-    for growth in growths(Sizes(texts, documents, added)):
+    for growth in growths(SIZES):
         worst = max(worst, growth.ratio)
         verdict = "" if growth.ratio <= _MOST else "  missed"
         millions = f"{growth.once / 1e6:12,.1f}{growth.more / 1e6:12,.1f}"

@@ -3,7 +3,6 @@
 python -m benchmarks.mentions report --data set
 """
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +44,6 @@ def by_mentions(network: Network, split: EncodedSplit) -> dict[str, dict[str, tu
 def main(
     report: Annotated[Path, typer.Argument(help="The --out of attar paper compare.")],
     data: Annotated[Path, typer.Option(help="Folder of its cloze set.")],
-    out: Annotated[Path | None, typer.Option(help="Write the counts of every run as JSON.")] = None,
 ) -> None:
     """A table of test accuracy by mentions, means over seeds with 95 % intervals."""
     cloze_set, runs = ClozeSet.open(data), defaultdict(list)
@@ -62,8 +60,6 @@ def main(
                 for name in GROUPS
             ]
             print(f"| {source} | {mechanism} | {' | '.join(cells)} |")
-    if out is not None:
-        out.write_text(json.dumps(runs, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -115,7 +115,6 @@ def _sum(group: Sequence[Asked]) -> Memory:
 
 def main(
     file: Annotated[Path, typer.Argument(help="Questions in SQuAD's format.")],
-    reader: Annotated[str, typer.Option(help="A reader of memories of fixed size.")] = "fixed",
     paragraphs: Annotated[
         int, typer.Option(min=2, help="Paragraphs per draw; a multiple of those per memory.")
     ] = 192,
@@ -125,7 +124,7 @@ def main(
     passages = [each for each in read_passages(file) if any(question.answers for question in each.questions)]
     if paragraphs > len(passages):
         raise OptionError.expected("--paragraphs", f"a number up to {len(passages)}", str(paragraphs))
-    loaded = Reader.load(reader)
+    loaded = Reader.load("fixed")
     drawn = [draw(passages, paragraphs, seed, loaded) for seed in range(draws)]
     titles = "| paragraphs | bytes | merged | read at once | subtracted | rest | never read | removed | never read |"
     print(titles + "\n" + "|---" * 9 + "|")

@@ -108,21 +108,9 @@ def rtf_of(text: str) -> bytes:
     return f"{head}{paragraphs}\\par}}".encode("ascii")
 
 
-def msg_of(
-    text: str,
-    *,
-    subject: str,
-    sender: str,
-    sender_address: str,
-    to: str,
-    attached: Mapping[str, bytes | dict[str, Any]] | None = None,
-) -> bytes:
+def msg_of(text: str, **fields: Any) -> bytes:
     """An e-mail as Outlook saves it: a compound file with a stream for each property."""
-    return compound_file(
-        msg_storage(
-            text, subject=subject, sender=sender, sender_address=sender_address, to=to, attached=attached
-        )
-    )
+    return compound_file(msg_storage(text, **fields))
 
 
 def msg_storage(

@@ -33,6 +33,8 @@ LEAST, LATEST = 0.6, 1.0
 SHARE, RECOVERY, WINDOW = 0.9, 2.0, 0.5
 # Connections of a full load: more make larger batches, up to a point.
 USUAL = (64, 256)
+# Documents in the library, and how many times the full rate is offered.
+DOCUMENTS, FACTOR = 1_000, 4.0
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,15 @@ class Overload:
         ]
 
 
-def overload(
-    server: ServerProcess, documents: int, seconds: float, factor: float, connections: int
-) -> Overload:
-    """Measure the full rate, then offer `factor` times as many questions, then the full rate again."""
-    requests, window = questions(documents), min(5.0, seconds)
+def overload(server: ServerProcess, seconds: float, connections: int) -> Overload:
+    """Measure the full rate, then offer four times as many questions, then the full rate again."""
+    requests, window = questions(DOCUMENTS), min(5.0, seconds)
     drive_now(server.port, requests, USUAL[0], window)
     tries = [drive_now(server.port, requests, count, window) for count in USUAL]
     before = max(tries, key=lambda load: load.per_second)
     most = USUAL[tries.index(before)]
     memory = server.memory()
-    offered = factor * before.per_second
+    offered = FACTOR * before.per_second
     load = drive_now(server.port, requests, connections, seconds, rate=offered)
     after = drive_now(server.port, requests, most, window)
     for part in (*tries, load, after):
@@ -128,19 +128,17 @@ def seconds_until_recovered(after: Load, usual: float) -> float | None:
 
 
 def main(
-    documents: Annotated[int, typer.Option(min=1, help="Documents in the library.")] = 1_000,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of overload.")] = 30.0,
-    factor: Annotated[float, typer.Option(min=1.0, help="Times the full rate that is offered.")] = 4.0,
     connections: Annotated[int, typer.Option(min=1, help="Connections while overloaded.")] = 512,
     reader: ReaderFolder = None,
 ) -> None:
     """Offer a server several times the questions that it can answer; exit code 1 if a target is missed."""
     with tempfile.TemporaryDirectory(prefix="attar-overload-") as place:
         folder = Path(place) / "library"
-        reader = fill(folder, reader, documents)
+        reader = fill(folder, reader, DOCUMENTS)
         with apart(), serving(folder, reader, "--read-only") as server:
             _own_cores()
-            rows = overload(server, documents, seconds, factor, connections).rows()
+            rows = overload(server, seconds, connections).rows()
     print(f"{this_machine()}; {connections} connections\n")
     verdicts = {None: "", True: "met", False: "missed"}
     print(aligned_table(["what", "measured", "target", ""], [[*row[:3], verdicts[row[3]]] for row in rows]))

@@ -4,18 +4,14 @@ The bare encoders are the reader's own, on batches of 32 padded texts or questio
 find, no phrases to choose, nothing to rank.
 """
 
-import os
-import pty
-import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Annotated
 
 import numpy as np
@@ -40,7 +36,6 @@ ALONE, PER_SECOND = 0.005, {0: 900, 1: 90}
 BARE_SHARE, READING = 0.8, 1.3
 # Of `attar ask`, by sentences read again (None: as many as by default): processor seconds, bytes of memory.
 COMMAND_LIMITS = {None: (2.0, 400e6), 0: (1.0, 130e6)}
-PROMPT_SECONDS, PROMPT_WAIT = 0.050, 120.0
 BATCH = 32
 EFFORT = Effort(budget=6.0, rounds=7)
 TOLERANCE = 1e-3
@@ -206,57 +201,6 @@ def of_command(folder: Path, data: Data, rounds: int, look: int | None) -> list[
     ]
 
 
-def of_prompt(folder: Path, data: Data, rounds: int) -> Case:
-    """The prompt of `attar ask`, in a terminal: seconds from a question after the first to its answer."""
-    at = data.questions[0][0]
-    asked = [question for _, question in data.questions[: rounds + 1]]
-    asked += asked[:1] * (rounds + 1 - len(asked))
-
-    def ask() -> Comparison:
-        _, *later = prompt_seconds(folder, f"text {at}", asked)
-        return Comparison(later, [PROMPT_SECONDS] * len(later), "s")
-
-    return Case("second question at the prompt", "50 ms", at_most(1), ask)
-
-
-def prompt_seconds(folder: Path, document: str, questions: Sequence[str]) -> list[float]:
-    """The seconds from each question at the prompt of `attar ask` to its answer and the next prompt."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "attar", "ask", str(folder), document]
-    # The history of the person who measures stays as it is.
-    environment = os.environ | {"TERM": "dumb", "XDG_STATE_HOME": str(folder.parent / "state")}
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    prompt, seconds = f"{document}> ".encode(), []
-    try:
-        _read_until(ours, lambda shown: shown.endswith(prompt))
-        for question in questions:
-            began = perf_counter()
-            os.write(ours, f"{question}\n".encode())
-            # An answer has a probability.
-            _read_until(ours, lambda shown: b"%" in shown and shown.endswith(prompt))
-            seconds.append(perf_counter() - began)
-        os.write(ours, b":quit\n")
-        process.wait(PROMPT_WAIT)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-    return seconds
-
-
-def _read_until(terminal: int, is_done: Callable[[bytes], bool]) -> None:
-    """Read what a terminal shows until it is what was waited for."""
-    shown, deadline = b"", perf_counter() + PROMPT_WAIT
-    while not is_done(shown):
-        if not select.select([terminal], [], [], max(0.0, deadline - perf_counter()))[0]:
-            came = shown[-200:].decode(errors="replace")
-            raise OptionError.expected(
-                "attar ask", "an answer and a prompt", repr(came), "try attar ask STORE NAME"
-            )
-        shown += os.read(terminal, 65_536)
-
-
 def main(
     data: Annotated[
         Path | None, typer.Option(help="A file of questions, as for `attar train-questions`.")
@@ -281,7 +225,6 @@ def main(
         cases = [
             *in_process(reader, asked, memories, timer),
             *(case for look in COMMAND_LIMITS for case in of_command(folder, asked, 1 if quick else 5, look)),
-            of_prompt(folder, asked, 1 if quick else 20),
         ]
         notes = [] if data else ["Texts and questions are made up: --data FILE for real ones."]
         notes += machine.busy_notes()

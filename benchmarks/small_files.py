@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -19,6 +18,7 @@ from benchmarks.tiny_reader import save_tiny_reader
 
 # How much longer it may take through the child process.
 _MOST = 1.15
+_FILES, _ROUNDS = 1_000, 3
 # The command, with files that are read in its own process.
 _IN_PROCESS = """
 from functools import partialmethod
@@ -35,24 +35,21 @@ def seconds(program: str, *words: str) -> float:
     return time.perf_counter() - began
 
 
-def main(
-    files: Annotated[int, typer.Option(min=1, help="Number of files.")] = 1_000,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the least time of each counts.")] = 3,
-) -> None:
+def main() -> None:
     """Print both times; exit with code 1 if the child process takes more than 15 % more."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "files").mkdir()
-        for number, story in enumerate(tell_stories(0, files)):
+        for number, story in enumerate(tell_stories(0, _FILES)):
             (folder / "files" / f"{number}.txt").write_text(story.text)
         reader = save_tiny_reader(folder / "reader")
         here, child = [], []
-        for number in range(rounds):
+        for number in range(_ROUNDS):
             words = (str(folder / "files"), "--reader", str(reader))
             here.append(seconds(_IN_PROCESS + _ADD, str(folder / f"here-{number}"), *words))
             child.append(seconds(_ADD, str(folder / f"child-{number}"), *words))
     ratio = min(child) / min(here)
-    print(f"{files:,} files in process {min(here):.2f} s, through the child process {min(child):.2f} s")
+    print(f"{_FILES:,} files in process {min(here):.2f} s, through the child process {min(child):.2f} s")
     print(f"{ratio:.2f} × ({_MOST:g})")
     if ratio > _MOST:
         raise typer.Exit(1)

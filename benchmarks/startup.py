@@ -8,9 +8,6 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Annotated
-
-import typer
 
 from attar.errors import OptionError
 from attar.library.library import Library
@@ -18,7 +15,7 @@ from attar.paper.timing import this_machine
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, at_most, run_cases
 
-LIMIT = 0.5
+LIMIT, ROUNDS = 0.5, 15
 BARE = "-c", "pass"
 # What is typed after `attar`, and the exit code: refused questions name no document, or ask nothing.
 COMMANDS = {
@@ -69,7 +66,6 @@ class _Timer:
 
 
 def main(
-    rounds: Annotated[int, typer.Option(min=1, help="How often each command runs.")] = 15,
     only: Only = None,
     quick: Quick = False,
 ) -> None:
@@ -78,7 +74,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="attar-startup-") as place:
         with Library(Path(place) / "library") as library:
             library.add("letters", "Bob Hale wrote to Ann in May.")
-        timer = _Timer(Path(place), 1 if quick else rounds)
+        timer = _Timer(Path(place), 1 if quick else ROUNDS)
         cases = [Case(name, f"{LIMIT} s", at_most(1), partial(timer.compare, name)) for name in COMMANDS]
         run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 

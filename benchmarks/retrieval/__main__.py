@@ -21,21 +21,15 @@ def main(
     data: Annotated[Path, typer.Argument(metavar="SET", help="A BEIR-style folder, or SQuAD's JSON.")],
     reader: Annotated[Path | None, typer.Option(help="A reader, or a published BERT-like encoder.")] = None,
     queries: Annotated[int, typer.Option(min=0, help="Queries, drawn at random; 0: all.")] = 500,
-    sizes: Annotated[str, typer.Option(help="Sizes k of signatures, with commas.")] = "64,128",
     articles: Annotated[bool, typer.Option("--articles", help="One document per article of SQuAD.")] = False,
-    own_statistics: Annotated[
-        bool, typer.Option("--own-statistics", help="Fit statistics to the set; do not use the reader's.")
-    ] = False,
 ) -> None:
     """Measure ways to rank documents."""
     chosen = read_set(data)
     chosen = (chosen.by_article() if articles else chosen).sample(queries)
     encoder = load_encoder(reader)
-    statistics = None if own_statistics else default_statistics(encoder.fingerprint, reader)
+    statistics = default_statistics(encoder.fingerprint, reader)
     with progress_bar() as progress:
-        ranks = tuple(map(int, sizes.split(",")))
-        evaluation = Evaluation(chosen, encoder, statistics, sizes=ranks, progress=progress)
-        rows = [*evaluation.run()]
+        rows = [*Evaluation(chosen, encoder, statistics, progress=progress).run()]
     fitted = "the set's own" if statistics is None else f"{statistics.documents:,} other"
     sizes_of = f"{len(chosen.documents):,} documents, {len(chosen.queries):,} queries"
     print(f"{data.name}: {sizes_of}; statistics of {fitted} documents")

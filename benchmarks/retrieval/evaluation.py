@@ -22,6 +22,7 @@ from benchmarks.retrieval.sets import RetrievalSet
 
 _RESAMPLES = 1_000
 _WORDS = "BM25 of word pieces"
+_SIGNATURE = f"signature, k = {DEFAULT_SIZE}, 1-bit"
 FIGURES = ("nDCG@10", "recall@1", "recall@10", "recall@100")
 
 
@@ -45,10 +46,9 @@ class Evaluation:
         encoder: ReaderEncoder,
         statistics: Statistics | None = None,
         *,
-        sizes: Sequence[int] = (64, 128),
         progress: Progress = ignore_progress,
     ) -> None:
-        self.data, self.sizes, self.reader = data, sizes, encoder.answering
+        self.data, self.reader = data, encoder.answering
         self.size, self.pieces = encoder.size, encoder.pieces
         self.documents = _encoded(encoder, data.documents, "documents", progress)
         self.queries = _encoded(encoder, data.queries, "queries", progress)
@@ -66,19 +66,17 @@ class Evaluation:
         size = 3 * float(np.mean([len(each) for each, _ in counts]))
         words = self._measured(_WORDS, size, lambda: self._lexical(counts), self._by_words)
         yield words
-        for k in self.sizes:
-            projection = self.statistics.projection(k)
-            query = partial(self._by_signatures, projection)
-            yield self._measured(_name(k), signature_bytes(k), partial(self._packed, projection), query)
-        if DEFAULT_SIZE in self.sizes:
-            default = _name(DEFAULT_SIZE)
-            mix, size = f"{default}, and word pieces", signature_bytes(DEFAULT_SIZE) + words.bytes
-            yield self._measured(mix, size, lambda: None, lambda _: self._mixed(default))
-            if self.reader is not None:
-                memories = self.reader.read_many(self.data.documents)
-                size += float(np.mean([memory.nbytes for memory in memories]))
-                name = f"default: that, and the best {RERANKED} again by phrases"
-                yield self._measured(name, size, lambda: memories, partial(self._reranked, mix))
+        projection = self.statistics.projection(DEFAULT_SIZE)
+        query = partial(self._by_signatures, projection)
+        size = signature_bytes(DEFAULT_SIZE)
+        yield self._measured(_SIGNATURE, size, partial(self._packed, projection), query)
+        mix, size = f"{_SIGNATURE}, and word pieces", size + words.bytes
+        yield self._measured(mix, size, lambda: None, lambda _: self._mixed())
+        if self.reader is not None:
+            memories = self.reader.read_many(self.data.documents)
+            size += float(np.mean([memory.nbytes for memory in memories]))
+            name = f"default: that, and the best {RERANKED} again by phrases"
+            yield self._measured(name, size, lambda: memories, partial(self._reranked, mix))
 
     def _baselines(self) -> Iterator[Measured]:
         texts, asked = self.data.documents, self.data.queries
@@ -112,11 +110,11 @@ class Evaluation:
     def _by_signatures(self, projection: Projection, packed: NDArray[np.uint8]) -> Floats:
         return ranking.scores(packed, query_of(_made(self.queries, projection)))
 
-    def _mixed(self, signatures: str) -> Floats:
+    def _mixed(self) -> Floats:
         weighted = (
             SIGNATURE_WEIGHT * Moments.of(by_signatures).standardised(by_signatures)
             + WORDS_WEIGHT * Moments.of(by_words).standardised(by_words)
-            for by_signatures, by_words in zip(self.scores[signatures], self.scores[_WORDS], strict=True)
+            for by_signatures, by_words in zip(self.scores[_SIGNATURE], self.scores[_WORDS], strict=True)
         )
         return np.stack(list(weighted))
 
@@ -155,10 +153,6 @@ def _encoded(encoder: ReaderEncoder, texts: Sequence[str], what: str, progress: 
 
 def _made(texts: Sequence[Tokens], projection: Projection) -> Floats:
     return np.stack([Sums.of(ids, states, projection).signature() for ids, states in texts])
-
-
-def _name(size: int) -> str:
-    return f"signature, k = {size}, 1-bit"
 
 
 def per_query(scores: Floats, gains: dict[int, float]) -> tuple[float, float, float, float]:

@@ -97,8 +97,8 @@ def _nested_list() -> bytes:
     return f"# Plan\n\n{items}\n\nLast paragraph.\n".encode()
 
 
-def _unclosed_tags(count: int) -> bytes:
-    return ("<p>" + "".join(f"<font>word{n} " for n in range(count)) + "</p><p>LASTWORD</p>").encode()
+def _unclosed_tags() -> bytes:
+    return ("<p>" + "".join(f"<font>word{n} " for n in range(30_000)) + "</p><p>LASTWORD</p>").encode()
 
 
 def _nested_keys() -> bytes:
@@ -112,16 +112,11 @@ ATTACHED = {
     ),
 }
 ATTACKS = {
-    "combining marks": Attack(
-        "a.txt", lambda: ("a" + "\u0301" * 50_000 + "\u0316" * 50_000).encode(), "\u0316"
-    ),
-    "comments that never end": Attack("a.md", lambda: b"<div>" + b"<!--" * 40_000 + b"\n\nEnd.\n", "End."),
     "a list nested 15 deep": Attack("a.md", lambda: _nested_list(), "item 14\n\nLast paragraph."),
     "a charset that Python refuses": Attack(
         "a.html", lambda: b"<meta charset=undefined><p>hello</p>", "hello"
     ),
-    "300 unclosed tags": Attack("a.html", lambda: _unclosed_tags(300), "word299\n\nLASTWORD"),
-    "30,000 unclosed tags": Attack("a.html", lambda: _unclosed_tags(30_000), "word29999\n\nLASTWORD"),
+    "30,000 unclosed tags": Attack("a.html", _unclosed_tags, "word29999\n\nLASTWORD"),
     "an image of 11 MB in the page": Attack(
         "a.html",
         lambda: b'<p>start</p><img src="data:image/png;base64,' + b"A" * (11 * 2**20) + b'"><p>LASTWORD</p>',
@@ -129,9 +124,6 @@ ATTACKS = {
     ),
     "a column name of 1 MB": Attack("a.csv", lambda: b"h" * 1_000_000 + b",b\n" + b"x,y\n" * 3_000, "b: y."),
     "keys of 10 kB nested 100 deep": Attack("a.json", _nested_keys, "1."),
-    "a subject of 20,000 encoded words": Attack(
-        "a.eml", lambda: b"From: a@b\nSubject: " + b"=?utf-8?q?a?= " * 20_000 + b"\n\nhi\n", "hi"
-    ),
     "200,000 recipients": Attack("a.eml", lambda: b"From: a@b\n" + b"To: b@c\n" * 200_000 + b"\nhi\n", "hi"),
     "a stray cell in the last row": Attack("a.xlsx", _stray_cell, "stray."),
     "a page that the spine names 2,000 times": Attack("a.epub", lambda: _spine(1), "The end."),

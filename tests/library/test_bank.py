@@ -139,11 +139,6 @@ class TestAskingAll:
     def test_answers_are_those_of_the_library(self, stories, top):
         self.alike(DocumentBank(stories, "cpu"), stories, top=top)
 
-    def test_few_postings_and_questions_at_a_time(self, stories, monkeypatch):
-        for name, value in (("_POSTINGS", 40), ("_SCORES", 100), ("_BLOCK", 7)):
-            monkeypatch.setattr(f"attar.search.fast_index.{name}", value)
-        self.alike(DocumentBank(stories, "cpu"), stories)
-
     def test_some_documents(self, stories):
         within = Subset(names=("1", "2", "copy"))
         self.alike(DocumentBank(stories, "cpu"), stories, within=within)

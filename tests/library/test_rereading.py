@@ -157,19 +157,6 @@ def test_what_others_change_meanwhile_is_read_too(
     assert_moved(wanted)
 
 
-def test_a_constant_writer_cannot_keep_it_from_ending(filled, folder, other, reader, texts, monkeypatch):
-    monkeypatch.setattr("attar.library.rereading._FEW", 0)
-    added = []
-
-    def add(_):
-        if len(added) < 5:  # later, the writer would wait for the lock
-            with Library(folder, reader) as library:
-                added.append(library.add(f"new-{len(added)}", texts[len(added)]))
-
-    reading(other, monkeypatch, add)
-    assert filled.reread(other).documents == 4 + len(added)
-
-
 def test_a_library_that_is_open_elsewhere_answers_all_the_time(filled, folder, shipped, other, monkeypatch):
     in_batches_of_one(monkeypatch)
     answers = []

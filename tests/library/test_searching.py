@@ -1,19 +1,13 @@
 """Signatures follow their documents: added, changed, merged and removed, by this process and others."""
 
-import gc
-import weakref
-
 import msgspec
 import numpy as np
 import pytest
 
 from attar.errors import OptionError
-from attar.library.documents import OpenDocument
 from attar.library.library import Library
-from attar.library.shard import RecentScores
 from attar.search.signatures import SignatureRecord, Signer
 from attar.store.parquet import export_store, import_store
-from attar.store.records import DocumentEntry
 from attar.store.store import Store
 from attar.store.transactions import STATISTICS_KEY
 
@@ -184,17 +178,6 @@ def test_a_reader_without_statistics_asks_for_a_refit(folder, reader, tiny_reade
             library.search("tea")
         library.refit()
         assert found(library, TEXTS["tea"])[0] == "tea"
-
-
-def test_scores_that_are_kept_do_not_keep_their_documents(reader):
-    memory, recent = reader.read(TEXTS["emma"]), RecentScores()
-    document = OpenDocument(b"entry", DocumentEntry(name="emma"), memory, TEXTS["emma"], [])
-    first = recent.scored(reader, "Who lived at Hartfield?", [document]).matches()
-    assert recent.scored(reader, "Who lived at Hartfield?", [document]).matches() == first
-    index = weakref.ref(memory.phrases)
-    del memory, document
-    gc.collect()
-    assert index() is None
 
 
 @pytest.mark.parametrize("forged", [["tea"], [*TEXTS]], ids=["one", "all"])

@@ -143,10 +143,6 @@ def test_padding_does_not_leak(backward, cell):
     assert all((gradient[behind] == 0).all() for gradient in found[1:3])
 
 
-def test_a_function_can_be_a_cell():
-    assert_agrees(documents(), closure(3, 5))
-
-
 def test_inversion_refuses_a_function_as_a_cell():
     h, f, _ = documents()
     with pytest.raises(DtypeError, match=r"AffineGates, got function; .*'checkpoint'"):

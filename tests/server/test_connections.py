@@ -129,16 +129,6 @@ def test_a_client_that_is_gone_is_no_longer_waited_for(held):
     wait_until(lambda: is_idle(listening))  # though the library still works
 
 
-def test_a_client_that_closes_its_side_within_a_body_is_disconnected(listen):
-    listening = listen()
-    head, body = request("/v1/ask", ASK)
-    with connect(listening) as connection:
-        connection.sendall(head + body[:-1])
-        connection.shutdown(socket.SHUT_WR)
-        assert read_all(connection) == b""
-    wait_until(lambda: is_idle(listening))
-
-
 @pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(Connection, "patience", 0.3)
@@ -185,20 +175,6 @@ def test_more_connections_than_the_limit_are_503_while_none_is_idle(held):
     assert b"retry-after" in refused
 
 
-def test_a_stopping_server_finishes_accepted_requests(held):
-    listening, begun, go = held()
-    with connect(listening) as connection:
-        connection.sendall(b"".join(request("/v1/ask", ASK)))
-        assert begun.wait(30)
-        (protocol,) = listening.server.server_state.connections
-        listening.server.should_exit = True
-        wait_until(lambda: not protocol.cycle.keep_alive)
-        go.set()
-        answer = read_all(connection)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert b"connection: close" in answer
-
-
 class TestABodyThatIsRefused:
     """By its size, or without a token, while the client is still sending it."""
 
@@ -228,17 +204,6 @@ class TestABodyThatIsRefused:
                 while True:
                     connection.sendall(b"a" * 1_000)
                     time.sleep(0.02)
-
-    def test_holds_no_connection_that_another_client_needs(self, listen):
-        listening = listen(max_connections=5, token="secret")
-        refused = [connect(listening) for _ in range(5)]
-        for connection in refused:
-            connection.sendall(self.head(b"content-length: 1000"))
-            assert statuses_in(connection.recv(65_536))[0] == 401
-        for _ in range(5):
-            assert statuses_in(listening.send_raw(HEAD + END)) == [200]
-        for connection in refused:
-            connection.close()
 
     def test_makes_room_before_a_client_that_has_sent_nothing_yet(self, listen):
         """Otherwise those who flood a server with such bodies close the connections of all others."""

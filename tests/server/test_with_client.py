@@ -88,7 +88,6 @@ def test_a_client_does_what_a_library_does(listen, tiny_reader, stories, tmp_pat
 def test_documents_are_listed_in_pages(listen, monkeypatch):
     monkeypatch.setattr(client_module, "_PAGE", 2)
     with attar.Client(listen(documents=5).url) as client:
-        assert [document.name for document in client.documents()] == ["0", "1", "2", "3", "4"]
         assert [document.name for document in client.documents(after="0", limit=3)] == ["1", "2", "3"]
 
 
@@ -134,14 +133,11 @@ def test_an_append_whose_answer_was_lost_is_made_once(losing, stories):
         assert client.show("0").text == f"{stories[0].text}\n\n{TEXT}\n\n{TEXT}"
 
 
-def test_an_addition_and_a_merge_whose_answers_were_lost_succeed(losing):
+def test_other_changes_whose_answers_were_lost_succeed_or_are_not_repeated(losing):
     with losing() as client:
         assert client.add("new", TEXT).change == "unchanged"
     with losing() as client:
         assert client.merge("both", ["0", "1"]).change == "merged"
-
-
-def test_a_removal_whose_answer_was_lost_is_not_repeated(losing):
     with losing() as client:
         with pytest.raises(UnavailableError):
             client.remove("0")
@@ -217,9 +213,3 @@ def test_two_computers_with_the_same_path_do_not_remove_each_others_documents(li
         assert client.add_folder(tmp_path, sync=True).removed == []
         monkeypatch.setattr("socket.gethostname", lambda: "one")
         assert client.add_folder(tmp_path, sync=True).removed == ["b"]
-
-
-def test_a_folder_is_not_half_refused_by_a_server_that_is_not_there(tmp_path):
-    (tmp_path / "a.txt").write_text("Ann left.")
-    with attar.Client("http://127.0.0.1:1", retries=0) as client, pytest.raises(UnavailableError):
-        client.add_folder(tmp_path)

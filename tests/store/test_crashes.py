@@ -52,21 +52,6 @@ def test_a_full_disk_raises_and_the_store_stays_usable(store):
     assert list(store.check()) == []
 
 
-def test_a_disk_that_fills_up_gradually_keeps_acknowledged_documents(store):
-    acknowledged = []
-
-    def add_until_full() -> None:
-        for number in range(1000):
-            put(store, f"{number:03}", make_memory(number, 30))
-            acknowledged.append(f"{number:03}")
-
-    with largest_file(2**18), pytest.raises(StoreError, match="the disk is full"):
-        add_until_full()
-    assert [entry.name for entry in store.documents()] == acknowledged != []
-    put(store, "later", make_memory())
-    assert list(store.check()) == []
-
-
 @pytest.fixture
 def nobodys_folder() -> Iterator[Path]:
     """A place that everybody may look into; pytest's own are closed to others."""
@@ -175,13 +160,6 @@ def test_a_value_whose_last_pages_are_missing_is_found_before_it_is_mapped(folde
         assert len(lines) == 2
         assert all("the store file is truncated" in line for line in lines)
         assert data.read_bytes() == cut
-
-
-def test_what_a_process_left_that_was_killed_while_creating_a_store_is_no_other_file(folder):
-    folder.mkdir()
-    (folder / "data.mdb.new-123").write_bytes(b"?")
-    Store.open(folder).close()
-    assert (folder / "data.mdb").exists()
 
 
 # Changes after which LMDB has given up pages at the file's end without ever having written them.

@@ -75,13 +75,6 @@ def test_a_second_writing_process_waits_or_times_out(store, other):
     assert [entry.name for entry in store.documents()] == ["emma", "lydia"]
 
 
-def test_a_killed_writer_releases_its_lock(store, other):
-    other.do("!changes = store.transaction(); changes.__enter__(); put(changes, 'lydia', make_memory(2))")
-    other.process.kill()
-    put(store, "emma", make_memory(1))
-    assert [entry.name for entry in store.documents()] == ["emma"]
-
-
 def test_two_processes_that_create_a_store_at_once_create_one(tmp_path):
     others = [Other(tmp_path / "new") for _ in range(2)]
     for number, other in enumerate(others):

@@ -23,6 +23,8 @@ def test_a_refused_document_does_not_undo_the_others(store):
             put(changes, "b", make_memory(2, reader="another"))
         with pytest.raises(OptionError):
             put(changes, "", make_memory(2))
+        with pytest.raises(OptionError, match="entry of 'c' has half of a surrogate pair"):
+            put(changes, "c", make_memory(2), title="\ud800")
     assert [entry.name for entry in store.documents()] == ["a"]
 
 
@@ -34,13 +36,6 @@ def test_a_record_that_is_too_large_leaves_no_values(store, monkeypatch):
             put(changes, "b", make_memory(2, 60))
     assert [entry.name for entry in store.documents()] == ["a"]
     assert list(store.check()) == []
-
-
-def test_a_title_that_cannot_be_written_is_refused(store):
-    put(store, "b", make_memory(2))
-    with pytest.raises(OptionError, match="entry of 'a' has half of a surrogate pair"):
-        put(store, "a", make_memory(1), title="\ud800")
-    assert [entry.name for entry in store.documents()] == ["b"]
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["with its entry", "without"])

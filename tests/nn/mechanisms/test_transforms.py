@@ -1,4 +1,4 @@
-"""Every mechanism under torch.func, in forward mode and on the meta device; padding in gradients; reset."""
+"""Every mechanism under torch.func, in forward mode and on the meta device; padding in gradients."""
 
 import pytest
 import torch
@@ -67,21 +67,6 @@ class TestTransforms:
         several = torch.stack([hidden, 2 * hidden])
         torch.testing.assert_close(vmap(grad(loss))(several), torch.stack([slopes(loss, x) for x in several]))
 
-    def test_several_gradients_at_once_are_those_of_each(self, kind):
-        hidden, queries = inputs()
-        module, hidden = made(kind), hidden.requires_grad_()
-        readouts = module(hidden, queries, **({"values": 2 * hidden} if module.name == "keyed" else {}))
-        several = torch.randn(4, *readouts.shape).double()
-        wanted = hidden, *module.parameters()
-
-        def pulled(towards, batched=False):
-            options = {"is_grads_batched": batched, "retain_graph": True, "materialize_grads": True}
-            return torch.autograd.grad(readouts, wanted, towards, **options)
-
-        expected = [torch.stack(grads) for grads in zip(*map(pulled, several), strict=True)]
-        torch.testing.assert_close([*pulled(several, batched=True)], expected)
-        torch.testing.assert_close([*vmap(pulled)(several)], expected)
-
     def test_hessian_is_the_second_derivative(self, kind):
         hidden, queries = inputs()
         hidden, queries = hidden[:1, :3], queries[:1, :1]
@@ -113,19 +98,3 @@ class TestTransforms:
         for clean, found in zip(*results, strict=True):
             torch.testing.assert_close(found, clean)
         assert not results[1][1][1, 2:].any()
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_reset_parameters_starts_again(name):
-    module = attention(name, SIZE, device="meta").to_empty(device="cpu")
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.fill_(torch.nan)
-    torch.manual_seed(1)
-    module.reset_parameters()
-    torch.manual_seed(1)
-    fresh = attention(name, SIZE)
-    for found, expected in zip(module.parameters(), fresh.parameters(), strict=True):
-        assert found.isfinite().all()
-        if name != "keyed":  # whose weights are drawn in another order
-            torch.testing.assert_close(found.std(), expected.std(), rtol=2.0, atol=0.1)
