@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import attar
-from attar.server.problems import DISCONNECTED, OverloadedError, printable, problem_for
+from attar.server.problems import DISCONNECTED, OverloadedError, printable
 
 if TYPE_CHECKING:
     from attar.store.maintenance import Stats
@@ -44,7 +44,7 @@ REQUEST_ID = "attar.request_id"
 HEADERS = "attar.headers"
 # Whether its token may only ask.
 READ_ONLY = "attar.read_only"
-# The error that it was refused with.
+# The error that it was refused with, and the problem for that.
 ERROR = "attar.error"
 # The key of the lifespan's state with the metrics, in which connections count what they refuse.
 METRICS = "attar.metrics"
@@ -169,7 +169,7 @@ class Observe:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         # An error refers to its frames, which refer to the scope: without `pop` a cycle that holds the body.
-        error: Exception | None = scope.pop(ERROR, None)
+        error, problem = scope.pop(ERROR, (None, None))
         method, path = scope["method"], scope["path"]
         other = _UNMATCHED if path.startswith("/v1/") else _PAGE
         # A request that was refused before routing counts for the route that it asked for.
@@ -178,7 +178,6 @@ class Observe:
         if isinstance(error, OverloadedError):
             self._note_overload()
             return
-        problem = None if error is None else problem_for(error)
         is_bug = error is not None and problem is None
         is_fault = is_bug or (problem is not None and problem.server_fault)
         level = logging.ERROR if is_fault else logging.WARNING if status >= 400 else logging.INFO

@@ -102,11 +102,11 @@ class Problems:
         try:
             await self.app(scope, receive_part, send_part)
         except Exception as error:
-            scope[ERROR] = error
+            known = problem_for(error)
+            scope[ERROR] = error, known
             if is_started:
                 # The server can only close the connection.
                 raise
-            known = problem_for(error)
             if known is not None:
                 # It is not logged, and its frames hold the request: a cycle that would stay for long.
                 error.__traceback__ = None
