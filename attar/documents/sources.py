@@ -147,7 +147,8 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
         if not path.is_dir():
             name = document_name(path.name)
             return [SourceFile(path, name, name, path.stat().st_size)], []
-        files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped, pictures)]
+        ocr = has_ocr()
+        files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped, pictures, ocr)]
         names = {file: document_name(file.relative_to(path).as_posix()) for file in files}
         counts = Counter(names.values())
         source = path.resolve().name
@@ -183,15 +184,15 @@ def _walk(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
         yield from (Path(place, name) for name in files if not _LEFT_BEHIND.fullmatch(name))
 
 
-def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool) -> bool:
+def _is_read(file: Path, skipped: list[SkippedFile], pictures: bool, ocr: bool) -> bool:
     """Whether a file of a folder is read: one of a known kind, or a text without a suffix."""
     reason = ""
     if file.name.startswith("."):
         reason = "hidden"
     elif not file.is_file():
         reason = "not a file"
-    elif file.suffix.lower() in PICTURES and not (pictures and has_ocr()):
-        reason = "a picture" + f"; {INSTALL_OCR}" * (not has_ocr())
+    elif file.suffix.lower() in PICTURES and not (pictures and ocr):
+        reason = "a picture" + f"; {INSTALL_OCR}" * (not ocr)
     elif save_as := _OTHERS.get(file.suffix.lower()):
         if not (file.suffix.lower() in CONVERTED and has_office()):
             reason = f"{file.suffix} is not read; {_remedy(file.suffix, save_as)}"
