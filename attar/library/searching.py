@@ -167,7 +167,7 @@ class Searching:
         """
         memory = before.memory
         signer = self.signer(reader)
-        if signer is None or memory.phrases is None:
+        if signer is None:
             return reader.extend(memory, text, progress=progress), None
         collector = Collector(signer.projection)
         longer = signer.reader.extend(memory, text, progress=progress, on_states=collector)
