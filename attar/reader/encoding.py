@@ -177,6 +177,8 @@ class TextEncoder:
         """The phrases of windows; nothing waits for the device before they are asked for."""
         import torch
 
+        from attar.nn.phrases import at_spans
+
         network, settings = self._parts.network(), self._parts.config.network
         with torch.inference_mode():
             padded = self._padded(windows)
@@ -187,13 +189,12 @@ class TextEncoder:
             priors = network.priors(network.piece_priors(hidden), self._valid(padded))
             if settings.distinct:
                 priors = _distinct(padded.ids, priors, *self._tables[1:])
-            counts = torch.from_numpy(np.ceil(settings.density * windows.lengths)).to(self.device)
-            most = int(np.ceil(settings.density * windows.lengths.max()))
-            places, values = _likeliest(priors.flatten(1), counts, most)
+            counts = np.ceil(settings.density * windows.lengths)
+            most = torch.from_numpy(counts).to(self.device)
+            places, values = _likeliest(priors.flatten(1), most, int(counts.max()))
             firsts = places.clamp(min=0) // LONGEST
             lasts = firsts + places.clamp(min=0) % LONGEST
-            rows = torch.arange(len(places), device=self.device)[:, None]
-            numbers, scales = quantized(starts[rows, firsts] + ends[rows, lasts])
+            numbers, scales = quantized(at_spans(starts, ends, firsts, lasts))
             parts = (places[..., None], values[..., None], scales, numbers)
             spans = torch.cat([part.view(torch.uint8) for part in parts], -1)
             return EncodedBatch(windows, spans, padded, states)
