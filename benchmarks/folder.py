@@ -2,7 +2,7 @@
 
 The folder (`folder_files.py`) is added as `attar add` does, and each question is asked of all documents. The forms are
 asked one by one, as plain text, DOCX and PDF. Both were written before the work that they measure. The first results
-have been looked at question by question, and rules mended (`LOG.md`). `--set 2` to `6` are other folders and other
+have been looked at question by question, and rules mended (`LOG.md`). `--set 2` to `7` are other folders and other
 forms, each written before it was measured.
 """
 
@@ -189,13 +189,14 @@ def main(
         bool, typer.Option("--verbose", help="Print each question and what was answered.")
     ] = False,
     only: Annotated[str, typer.Option(help="firm (the folder) or forms; both by default.")] = "",
-    which: Annotated[int, typer.Option("--set", min=1, max=6, help="Which folder and forms.")] = 1,
+    which: Annotated[int, typer.Option("--set", min=1, max=7, help="Which folder and forms.")] = 1,
     reader: ReaderFolder = None,
     as_json: Json = False,
 ) -> None:
     """Ask the questions about a folder and about forms, and print how many are answered right."""
     torch.set_num_threads(1)
-    name = {1: "firm", 2: "theatre", 3: "landlord", 4: "vets", 5: "family", 6: "parish"}[which]
+    names = ("firm", "theatre", "landlord", "vets", "family", "parish", "driving school")
+    name = names[which - 1]
     place = QUESTIONS / f"folder-{which}"
     story = made_up_novel() if which == 1 else None
     make = partial(make_folder, source=place / "files", novel=story)

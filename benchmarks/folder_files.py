@@ -1,4 +1,4 @@
-"""Folders of made-up files of many kinds, and forms as text, DOCX and PDF: `questions/folder-1` to `folder-6`.
+"""Folders of made-up files of many kinds, and forms as text, DOCX and PDF: `questions/folder-1` to `folder-7`.
 
 Nothing in them is written in Python: `rota.xlsx.json` has the arguments of the function that makes `rota.xlsx`,
 `letter.docx.txt` is the text of `letter.docx`, and a folder `papers.zip` has the files of the archive. Of a form there
