@@ -18,13 +18,13 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.reader.windows import PieceTokenizer
 from attar.text.sentences import sentence_spans
-from attar.training.batches import QuestionSet
 from attar.training.data import PassageQuestion, read_passages
 from attar.training.evaluation import AskedDocument, Given, Measured, group_documents, question_table, score
-from attar.training.published import load_base
 from attar.training.run import load_weights, make_loader
-from attar.training.teacher import PairBatches, TeacherLabels, label
 from benchmarks.command import run_command
+from benchmarks.new_reader.published import load_base
+from benchmarks.new_reader.questions import QuestionSet
+from benchmarks.new_reader.teacher import PairBatches, TeacherLabels, label
 from benchmarks.retrieval.baselines import bm25_index
 
 # The longest paragraph that the teacher reads, in pieces.

@@ -13,7 +13,7 @@ from attar.reader.folders import FORMAT, NetworkConfig, ReaderConfig
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from attar.reader.windows import PieceTokenizer
-from attar.training.published import load_base
+from benchmarks.new_reader.published import load_base
 
 # The word pieces `[n]` of a text, and their states `[n, d]`.
 Tokens = tuple[NDArray[np.int64], NDArray[np.float32]]

@@ -18,7 +18,7 @@ from attar.errors import FormatError
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 from attar.reader.windows import PieceTokenizer
-from attar.training.batches import CLS, PAD, SEP
+from attar.training.batches import check_special_pieces
 
 Weights = Mapping[str, Tensor]
 _REMEDY = "give the folder of all-MiniLM-L6-v2, or of another encoder of BERT's shape"
@@ -106,16 +106,6 @@ def _float_weights(folder: Path) -> dict[str, Tensor]:
     for name in [name for name in weights if name.endswith(".scale")]:
         weights[f"{name.removesuffix('.scale')}.weight"] *= weights.pop(name)[:, None]
     return weights
-
-
-def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:
-    """Refuse a tokenizer whose special pieces do not have BERT's numbers, which batches are made with."""
-    numbers = (tokenizer.pad, tokenizer.cls, tokenizer.sep)
-    if numbers != (PAD, CLS, SEP):
-        expected = f"[PAD], [CLS] and [SEP] as {PAD}, {CLS} and {SEP}, as in BERT"
-        raise FormatError.expected(
-            f"{source}: tokenizer.json", expected, ", ".join(map(str, numbers)), _REMEDY
-        )
 
 
 def from_published(weights: Weights, layers: int) -> dict[str, Tensor]:

@@ -19,22 +19,21 @@ from torch.utils.data import Dataset
 from attar.nn.spans import SpanNetwork
 from attar.training.batches import (
     ANSWERS,
-    LONGEST_PASSAGE,
     TYPED,
     WIDTH,
     Array,
     Batch,
-    QuestionSet,
+    Loss,
+    answer_scores,
     half_precision,
     paired_batch,
 )
 from attar.training.evaluation import exact, f1
-from attar.training.student import TEMPERATURE
-from attar.training.teacher import (
+from benchmarks.new_reader.questions import LONGEST_PASSAGE, QuestionSet
+from benchmarks.new_reader.student import TEMPERATURE
+from benchmarks.new_reader.teacher import (
     STUDENT_FLOOR,
-    Loss,
     TeacherLabels,
-    answer_scores,
     best_spans,
     pseudo_labels,
     with_golds,
