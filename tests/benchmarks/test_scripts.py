@@ -53,8 +53,7 @@ def test_runs(script: str) -> None:
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
     """A base with fewer pieces, a run, and what its teacher answers."""
     run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
-    command = ("train-questions", *data, "--base", tmp_path / "base", "--out", tmp_path / "reader")
-    subprocess.run([sys.executable, "-m", "attar", *map(str, command), "--epochs", "1"], check=True)
+    run("new_reader", *data, "--base", tmp_path / "base", "--out", tmp_path / "reader", "--epochs", "1")
     teacher = tmp_path / "reader" / "run"
     run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
     held = tmp_path / "held-out.jsonl"
