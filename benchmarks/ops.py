@@ -1,6 +1,5 @@
 """The operations on a CPU, compared with torch and softmax: `python -m benchmarks.ops`."""
 
-import math
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
@@ -19,7 +18,6 @@ from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_
 from benchmarks.layers import layer_cases
 
 TOLERANCE = tolerance_for(torch.float32)
-GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an H200
 
 Shape = tuple[int, int, int]
 
@@ -30,16 +28,13 @@ def cpu_cases(effort: Effort, *, quick: bool = False) -> list[Case]:
     held = 2**20 if quick else 4 * _last_cache_bytes()
     short, long = (75, 300) if quick else (750, 10_000)
     encoded = (4, 50, 20) if quick else (32, 750, 100)
-    scanned = (2, 70, 16) if quick else (8, 1024, 128)
     lookup = "CPU lookup, packed float32, k = 100, one thread"
     softmax = "softmax over H, n = {:,}, both out of cache"
     shape = "{} × {} × {} float32".format(*encoded)
-    scan = "CPU adaptive scan, {} × {:,} × {}, forward".format(*scanned)
     return [
         Case(lookup, softmax.format(short), Goal(short / 100), lambda: lookup_vs_softmax(one, short, held)),
         Case(lookup, softmax.format(long), Goal(80), lambda: lookup_vs_softmax(one, long, held)),
         Case(f"CPU encode, {shape}", "torch.bmm", at_most(1.2), lambda: encode_vs_bmm(all_threads, encoded)),
-        Case(scan, "the plain loop in torch", Goal(3), lambda: scan_vs_loop(all_threads, scanned)),
         *layer_cases(Timer(effort, "cpu", threads=1), quick=quick),
     ]
 
@@ -123,78 +118,19 @@ def _last_cache_bytes() -> int:
     return max((int(s[:-1]) * units[s[-1]] for s in sizes if s[-1:] in units), default=64 * 2**20)
 
 
-def encode_vs_bmm(
-    timer: Timer, shape: Shape, device: str = "cpu", dtype: torch.dtype = torch.float32
-) -> Comparison:
+def encode_vs_bmm(timer: Timer, shape: Shape) -> Comparison:
     """The same Gram product with our checks and without."""
-    states = random_states(shape, device, dtype)
-    expected = ops.encode(sampled(states[0], 32).double(), backend="reference")
+    states = torch.randn(shape)
+    expected = ops.encode(sampled(states, 32).double(), backend="reference")
 
     def contender(name: str, encode: Callable[[Tensor], Tensor]) -> Contender:
-        inputs = cycle(states)
-
         def error() -> float:
-            return relative_error(sampled(encode(states[0]), 32), expected)
+            return relative_error(sampled(encode(states), 32), expected)
 
-        return Contender(name, lambda: encode(next(inputs)), error, tolerance_for(dtype))
+        return Contender(name, lambda: encode(states), error, TOLERANCE)
 
     bmm = contender("torch.bmm", lambda f: torch.bmm(f.mT, f))
     return compare(contender("attar.ops.encode", ops.encode), [bmm], timer)
-
-
-def random_states(shape: Shape, device: str, dtype: torch.dtype) -> list[Tensor]:
-    """States `[B, n, k]` to take in turn: one tensor for a CPU, more than the cache holds for a GPU."""
-    size = math.prod(shape) * dtype.itemsize
-    count = 1 if device == "cpu" else max(2, -(-GPU_CACHE_BYTES // size))
-    return [torch.randn(shape, device=device, dtype=dtype) for _ in range(count)]
-
-
-def scan_vs_loop(timer: Timer, shape: Shape) -> Comparison:
-    """The chunked adaptive scan and the loop that it replaces."""
-    h, f, cell = scan_inputs(shape, "cpu", torch.float32)
-    expected = ops.encode_adaptive(*exact_inputs(h, f, cell), backend="reference")
-
-    def contender(name: str, scan: Callable[..., Tensor]) -> Contender:
-        @torch.no_grad()
-        def run() -> Tensor:
-            return scan(h, f, cell)
-
-        # The gates read their own results: an error of 1e-7 in the first reading grows along the document.
-        return Contender(name, run, lambda: relative_error(sampled(run()), expected), 10 * TOLERANCE)
-
-    ours = contender("attar.ops.encode_adaptive", ops.encode_adaptive)
-    return compare(ours, [contender("the plain loop in torch", plain_adaptive_loop)], timer)
-
-
-def scan_inputs(shape: Shape, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, ops.AffineGates]:
-    """States, what is written of them, and gates that forget slowly and depend on the memory."""
-    k = shape[2]
-    weights = torch.randn(2, 2, k, device=device) / k**0.5
-    cell = ops.AffineGates(weights[0], weights[1], torch.tensor([3.0, 0.0], device=device))
-    return unit_rows(shape, device, dtype), unit_rows(shape, device, dtype), cell
-
-
-def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
-    """Random rows of length 1."""
-    return torch.nn.functional.normalize(torch.randn(shape, device=device), dim=-1).to(dtype)
-
-
-def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
-    """Some of the documents, and the gates, in float64."""
-    return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
-
-
-@torch.no_grad()
-def plain_adaptive_loop(h: Tensor, f: Tensor, cell: ops.AffineGates) -> Tensor:
-    """The adaptive scan as a good torch user writes it: read, gate, decay and write in place."""
-    logits, rows = cell.of_hidden(h).unbind(1), f.unbind(1)
-    C = f.new_zeros(f.shape[0], f.shape[2], f.shape[2])
-    for token, row in zip(logits, rows, strict=True):
-        reading = torch.bmm(C, row[:, :, None])[:, :, 0]
-        gates = cell.of_reading(token, row, reading)
-        C.mul_(gates[:, :1, None])
-        C.baddbmm_(row[:, :, None], (gates[:, 1:] * row)[:, None, :])
-    return C
 
 
 def main(only: Only = None, quick: Quick = False) -> None:

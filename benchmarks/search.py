@@ -92,19 +92,13 @@ def best(packed: NDArray[np.uint8], queries: Floats, count: int) -> NDArray[np.i
 
 
 def measure_scan(count: int, rounds: int) -> dict[str, float]:
-    """The exact scan, alone and in batches of 64, compared with the scores of all."""
+    """The exact scan, alone and in batches of 64."""
     packed = made_up(count, signature_bytes(DEFAULT_SIZE))
     queries = queries_like(packed, 64)
-    part = packed[: min(count, 50_000)]
-    found = best(part, queries[:8], 10)
-    exact = np.argsort(-scores(part, queries[:8]), axis=1)[:, :10]
-    pairs = zip(found.tolist(), exact.tolist(), strict=True)
-    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in pairs])
     return {
         "signatures": count,
         "exact scan, one query (ms)": median_ms(lambda: best(packed, queries[:1], 10), rounds),
         "exact scan, each of 64 (ms)": median_ms(lambda: best(packed, queries, 10), 1) / 64,
-        "recall@10 of the scan": float(recall),
     }
 
 
