@@ -37,7 +37,7 @@ UNITS = ("second-order", "second-order, from 0", "gru, equal state", "gru, equal
 
 
 class Unit(nn.Module):
-    """All states of padded inputs."""
+    """All states of padded inputs, in place of a network's document encoder."""
 
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
@@ -48,7 +48,9 @@ class Unit(nn.Module):
         for weight in self.parameters():
             nn.init.uniform_(weight, -(size**-0.5), size**-0.5)  # as nn.GRU
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n k"]:
+    def forward(
+        self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B n k"]:
         """Token by token; C is float32 or wider."""
         inputs = self.of_input(x)
         batch, n, _ = inputs.shape
@@ -62,7 +64,8 @@ class Unit(nn.Module):
             with without_autocast(inputs):
                 C = torch.baddbmm(C, h.to(summed)[:, :, None], h.to(summed)[:, None])
             states.append(h)
-        return torch.stack(states, 1)
+        found, mask = torch.stack(states, 1), length_mask(lengths, x)
+        return found if mask is None else found.masked_fill(~mask[:, :, None], 0)
 
     def _step(self, entering: Tensor, staying: Tensor, h: Tensor) -> Float[Tensor, "B k"]:
         """The GRU's, from its gates' two sums."""
@@ -72,23 +75,10 @@ class Unit(nn.Module):
         return torch.lerp(torch.tanh(new + torch.sigmoid(reset + held_reset) * held_new), h, update)
 
 
-class SecondOrderEncoder(nn.Module):
-    """In place of a network's document encoder."""
-
-    def __init__(self, input_size: int, size: int) -> None:
-        super().__init__()
-        self.unit = Unit(input_size, size)
-
-    def forward(self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n k"]:
-        mask = length_mask(lengths, x)
-        states: Tensor = self.unit(x)
-        return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
-
-
 class SecondOrderNetwork(Network):
     def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
         super().__init__(options, words, entities)
-        self.document_encoder = SecondOrderEncoder(options.embedding_size, options.hidden_size)  # type: ignore[assignment]
+        self.document_encoder = Unit(options.embedding_size, options.hidden_size)  # type: ignore[assignment]
 
 
 class FromZeroNetwork(SecondOrderNetwork):
@@ -96,7 +86,7 @@ class FromZeroNetwork(SecondOrderNetwork):
 
     def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
         super().__init__(options, words, entities)
-        nn.init.zeros_(self.document_encoder.unit.of_reading.weight)  # type: ignore[arg-type, union-attr]
+        nn.init.zeros_(self.document_encoder.of_reading.weight)  # type: ignore[arg-type, union-attr]
 
 
 def long_story(rng: Random, name: str, tokens: int) -> Any:

@@ -28,7 +28,6 @@ class PieceText:
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
     sentences: NDArray[np.int32]
-    sentence_spans: tuple[tuple[int, int], ...]  # characters
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -36,11 +35,10 @@ class PieceText:
     @classmethod
     def of(cls, text: str, ids: NDArray[np.int64], places: NDArray[np.int64]) -> "PieceText":
         """A text whose first word pieces have these places `[n, 2]`."""
-        spans = tuple(sentence_spans(text))
-        first = np.array([start for start, _ in spans], np.int64)
+        first = np.array([start for start, _ in sentence_spans(text)], np.int64)
         sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0)
         starts, ends = places.T.astype(np.int32)
-        return cls(ids.astype(np.int32), starts, ends, sentences.astype(np.int32), spans)
+        return cls(ids.astype(np.int32), starts, ends, sentences.astype(np.int32))
 
 
 @dataclass
@@ -59,13 +57,11 @@ class QuestionSet:
     typed: list[NDArray[np.int32]] = field(default_factory=list)  # questions as a person might type them
 
     @classmethod
-    def of(
-        cls, passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = LONGEST_PASSAGE
-    ) -> "QuestionSet":
+    def of(cls, passages: Sequence[Passage], tokenizer: PieceTokenizer) -> "QuestionSet":
         """Tokenize; pieces after the longest are dropped, and the answers in them."""
         read = tokenizer.read_sentences([passage.text for passage in passages])
         texts = [
-            PieceText.of(passage.text, ids[:longest], places[:longest])
+            PieceText.of(passage.text, ids[:LONGEST_PASSAGE], places[:LONGEST_PASSAGE])
             for passage, (ids, places) in zip(passages, read, strict=True)
         ]
         encoded = cls(list(passages), texts)
