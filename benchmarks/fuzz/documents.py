@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from attar.documents.extracted import SourceDocument
 from attar.documents.workers import FileReader
 from attar.options import FileLimits
-from benchmarks import document_files as made
 from benchmarks.fuzz.http import Server, checked_server
 from benchmarks.fuzz.mutations import mutated_bytes, texts
 from benchmarks.fuzz.target import Target, one_line
 from benchmarks.tiny_reader import save_tiny_reader
+from tests.documents import document_files as made
 from tests.documents.attacks import ATTACKS
 
 _TEXT = "# One\n\nAnn Lee met Bob Ray in Bath.\n\n# Two\n\nThe rent is 900 pounds, due on 4 March."
