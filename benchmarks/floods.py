@@ -16,8 +16,7 @@ from attar.cli.output import progress_bar
 from attar.errors import OptionError
 from attar.paper.timing import aligned_table, quantity, this_machine
 from benchmarks.command import Only, ReaderFolder, run_command
-from benchmarks.load import request_for
-from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, serving
+from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, request_for, serving
 
 COLUMNS = ["flood", "connections", "sent", "before", "peak", "after", "peak growth", "health", ""]
 # Memory during a flood and afterwards may be larger than before by this share.

@@ -16,11 +16,12 @@ import typer
 
 from attar.paper.timing import aligned_table, quantity, this_machine
 from benchmarks.command import ReaderFolder, run_command
-from benchmarks.load import Load, drive_now
 from benchmarks.server import (
     GROWTH,
+    Load,
     ServerProcess,
     check_statuses,
+    drive_now,
     fill,
     growth_of,
     questions,

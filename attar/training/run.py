@@ -6,7 +6,7 @@ A stage is a network that is fitted step by step, checkpointed, and continued wh
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,13 +119,12 @@ class QuestionRun:
         *,
         lr: float,
         heads: float = 5.0,
-        evaluate: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         """Train a network, unless its file is there; afterwards it has the weights of the file, and is on the GPU."""
         file, last = self.folder / f"{name}.safetensors", self.folder / f"{name}.ckpt"
         if not file.is_file():
             network = module.to(self.device)
-            stage = Stage(self, name, network, loss, batches(), lr=lr, heads=heads, evaluate=evaluate)
+            stage = Stage(self, name, network, loss, batches(), lr=lr, heads=heads)
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
             rows = stage.fit(last)
             for row in rows:
@@ -174,10 +173,9 @@ class Stage:
         *,
         lr: float,
         heads: float,
-        evaluate: Callable[[], Mapping[str, float]] | None,
     ) -> None:
         self.run, self.name, self.module, self.loss, self.batches = run, name, module, loss, batches
-        self.device, self.evaluate = run.device, evaluate
+        self.device = run.device
         self.steps = len(batches)  # type: ignore[arg-type]  # those here have a length
         self.optimizer = self._optimizer(lr, heads)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._lr_factor)
@@ -208,7 +206,7 @@ class Stage:
         return self.history
 
     def _fit_until(self, end: int) -> Row:
-        """Take the steps up to the next checkpoint; returns mean losses, and what is measured on held-out questions."""
+        """Take the steps up to the next checkpoint; returns mean losses."""
         first, sums = self.step, dict[str, Tensor]()
         self.module.train()
         for batch in make_loader(Subset(self.batches, range(first, end)), self.run.workers):
@@ -222,8 +220,6 @@ class Stage:
             self.step += 1
         row: Row = {"stage": self.name, "step": self.step, "steps": self.steps}
         row |= {name: round(float(value / (end - first)), 4) for name, value in sums.items()}
-        if self.evaluate is not None:
-            row |= self.evaluate()
         return row
 
     def _loss(self, batch: Batch) -> Loss:

@@ -48,7 +48,7 @@ from attar.training.train import TrainedReader, held_out_scores
 from attar.training.variants import with_swapped_questions
 from benchmarks.command import run_command
 from benchmarks.held_out import without_overlap
-from benchmarks.new_reader.look import SentenceBatches, look_accuracy, look_loss, look_set
+from benchmarks.new_reader.look import SentenceBatches, look_loss, look_set
 from benchmarks.new_reader.published import Base, RelativeTransformer, load_base, load_mpnet
 from benchmarks.new_reader.questions import QuestionBatches, QuestionsAlone, QuestionSet
 from benchmarks.new_reader.student import imitation_loss, new_quick, student_loss, student_set
@@ -146,7 +146,7 @@ def _train(run: Run, passages: list[Passage]) -> TrainedReader:
     labels = _teach(run, base, training)
     network = run.module(lambda: _new_network(options, base)) if saved is None else saved.network()
     look = run.module(lambda: _new_look(options, network.encoder))
-    _fit_second_look(run, look, training, held, labels)
+    _fit_second_look(run, look, training, labels)
 
     data, weights = student_set(training, labels)
     encoder = network.encoder
@@ -283,9 +283,7 @@ def _new_look(options: NewReaderOptions, encoder: Transformer) -> SpanNetwork:
     return look
 
 
-def _fit_second_look(
-    run: Run, network: SpanNetwork, training: QuestionSet, held: QuestionSet, labels: TeacherLabels
-) -> None:
+def _fit_second_look(run: Run, network: SpanNetwork, training: QuestionSet, labels: TeacherLabels) -> None:
     """Train the network that reads a question with a few sentences; word vectors stay as they are."""
     options = run.options
     network.encoder.words.requires_grad_(requires_grad=False)
@@ -294,8 +292,7 @@ def _fit_second_look(
         SentenceBatches, data, labels, weights, tokens=options.batch_tokens * 2, epochs=options.look_epochs,
         seed=options.seed,
     )  # fmt: skip
-    measure = partial(look_accuracy, network, held, run.device)
-    run.fit("second-look", network, partial(look_loss, network), batches, lr=_LOOK_LR, evaluate=measure)
+    run.fit("second-look", network, partial(look_loss, network), batches, lr=_LOOK_LR)
 
 
 def _fit_student(

@@ -91,14 +91,6 @@ class QuestionSet:
         """The questions whose answers are known and were not cut off."""
         return [q for q, gold in enumerate(self.golds) if self.sources[q].labelled and len(gold)]
 
-    def gold_texts(self, question: int) -> list[str]:
-        text = self.passages[self.owners[question]].text
-        return [text[start:end] for start, end in self.sources[question].answers]
-
-    def span_text(self, passage: int, first: int, last: int) -> str:
-        text = self.texts[passage]
-        return self.passages[passage].text[text.starts[first] : text.ends[last]]
-
 
 def token_spans(text: PieceText, answers: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
     """The first and last piece of each answer, each pair once; answers that are cut off are left out."""
