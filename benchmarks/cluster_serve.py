@@ -23,22 +23,21 @@ from attar.store.records import Record
 from attar.store.store import Store
 from benchmarks.command import Quick, run_command
 from benchmarks.search import made_record, made_up, records_of
-from benchmarks.server import family_of, serving, watched
+from benchmarks.server import family_of, serving
 from benchmarks.stories import tell_stories
 
 _QUESTION = "Who left the house before the night?"
 # The most resident memory, in gigabytes.
 _MEMORY = 4.0
+_RESIDENT = "resident memory of all processes, shared memory too (GB)"
 # Seconds until all signatures must be loaded.
 _LOADING = 600.0
 
 
 def measure_memory(folder: Path, count: int) -> dict[str, Any]:
     """Serve many made-up documents in 4 shards, and measure the memory of all processes, those of Ray too."""
-    began = time.monotonic()
     fill_shards(folder, count, 4)
-    filled = time.monotonic() - began
-    with serving(folder, None, "--ray") as server, watched(lambda: resident(server.process), 0.5) as highest:
+    with serving(folder, None, "--ray") as server:
         with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=600) as http:
             began = time.monotonic()
             # While the shards load their signatures, a search ends at the server's time limit: 504.
@@ -55,14 +54,9 @@ def measure_memory(folder: Path, count: int) -> dict[str, Any]:
         own = memory_of(server.process)
     return {
         "documents": count,
-        "making them (s)": filled,
         "first search (s)": loading,
         "ask all (s)": median(times),
-        "resident memory of all processes, shared memory too (GB)": (own["Pss_Anon"] + own["Pss_Shmem"])
-        / 1e9,
-        "highest, while loading (GB)": max(highest, default=0) / 1e9,
-        "mapped pages of files, which the system may drop (GB)": own["Pss_File"] / 1e9,
-        "both (Pss, GB)": own["Pss"] / 1e9,
+        _RESIDENT: own / 1e9,
     }
 
 
@@ -93,21 +87,15 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
                             changes.put(record, reader=reader.fingerprint)
 
 
-def resident(process: int) -> int:
-    """The resident memory of a process and its children but for files."""
-    now = memory_of(process)
-    return now["Pss_Anon"] + now["Pss_Shmem"]
-
-
-def memory_of(process: int) -> dict[str, int]:
-    """The resident bytes of a process and its children, shared pages in shares: own, shared, of files, and all."""
-    total = dict.fromkeys(("Pss_Anon", "Pss_Shmem", "Pss_File", "Pss"), 0)
+def memory_of(process: int) -> int:
+    """The resident bytes of a process and its children but for files, shared pages in shares."""
+    total = 0
     for each in family_of(process):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines():
                 name, _, rest = line.partition(":")
-                if name in total:
-                    total[name] += 1024 * int(rest.split()[0])
+                if name in ("Pss_Anon", "Pss_Shmem"):
+                    total += 1024 * int(rest.split()[0])
     return total
 
 
@@ -119,7 +107,7 @@ def main(
         found = measure_memory(Path(place) / "many", 2_000 if quick else documents)
     for name, value in found.items():
         print(f"{name:60} {value:,.2f}" if isinstance(value, float) else f"{name:60} {value:,}")
-    if found["resident memory of all processes, shared memory too (GB)"] > _MEMORY:
+    if found[_RESIDENT] > _MEMORY:
         raise typer.Exit(1)
 
 
