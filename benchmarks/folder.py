@@ -164,22 +164,14 @@ def is_phrase_right(row: Judged) -> bool:
 def show_rows(judged: Sequence[Judged]) -> None:
     """Print what was answered to each question."""
     for row in judged:
-        mark = (
-            "right"
-            if row.right or (row.refused and not row.question.answers)
-            else "quote"
-            if row.right_quote
-            else "WRONG"
-        )
-        said = (
-            "-"
-            if row.answer is None
-            else f"{' '.join(row.answer.text.split())!r} {row.answer.probability:.0%}"
-        )
-        refused = " (refused)" if row.refused else ""
-        quote = "" if row.answer is None else " ".join((row.answer.quote or "").split())[:150]
-        where = row.answer.document if row.answer else ""
-        print(f"{mark:<6}{row.question.question} → {said}{refused} [{where}: {quote}]")
+        is_right = row.right or (row.refused and not row.question.answers)
+        mark = "right" if is_right else "quote" if row.right_quote else "WRONG"
+        said, refused = "-", " (refused)" if row.refused else ""
+        if row.answer is not None:
+            quote = " ".join((row.answer.quote or "").split())[:150]
+            phrase = " ".join(row.answer.text.split())
+            said = f"{phrase!r} {row.answer.probability:.0%}{refused} [{row.answer.document}: {quote}]"
+        print(f"{mark:<6}{row.question.question} → {said}")
 
 
 def main(

@@ -303,8 +303,6 @@ def main(only: Only = None, quick: Quick = False) -> None:
     notes = machine.busy_notes(
         "do not trust rows that use several threads, since threads wait for each other."
     )
-    if machine.gpu:
-        notes.append("Rows on a GPU: python -m benchmarks.ops_gpu in a checkout of the repository.")
     cases = cpu_cases(QUICK if quick else Effort(), quick=quick)
     run_cases(machine, cases, only=only, quick=quick, notes=notes)
 

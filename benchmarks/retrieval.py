@@ -7,7 +7,7 @@ python -m benchmarks.retrieval cranfield
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +44,6 @@ class RetrievalSet:
     documents: list[str]
     queries: list[str]
     relevant: list[dict[int, float]]
-    articles: list[str] = field(default_factory=list)  # of each document, if known
 
     def sample(self, count: int, seed: int = 0) -> "RetrievalSet":
         """The set with `count` of its queries, drawn at random; all with 0."""
@@ -52,21 +51,7 @@ class RetrievalSet:
             return self
         chosen = sorted(np.random.default_rng(seed).choice(len(self.queries), count, replace=False).tolist())
         queries, relevant = [self.queries[at] for at in chosen], [self.relevant[at] for at in chosen]
-        return RetrievalSet(self.name, self.documents, queries, relevant, self.articles)
-
-    def by_article(self) -> "RetrievalSet":
-        """The set with one document per article: all of its passages in order."""
-        rows: dict[str, int] = {}
-        texts: list[list[str]] = []
-        for text, article in zip(self.documents, self.articles, strict=True):
-            if rows.setdefault(article, len(texts)) == len(texts):
-                texts.append([])
-            texts[rows[article]].append(text)
-        relevant = [
-            {rows[self.articles[row]]: gain for row, gain in gains.items()} for gains in self.relevant
-        ]
-        documents = ["\n\n".join(passages) for passages in texts]
-        return RetrievalSet(self.name, documents, self.queries, relevant, list(rows))
+        return RetrievalSet(self.name, self.documents, queries, relevant)
 
 
 def read_set(path: Path) -> RetrievalSet:
@@ -79,7 +64,6 @@ def read_set(path: Path) -> RetrievalSet:
         data.queries.extend(questions)
         data.relevant.extend({len(data.documents): 1.0} for _ in questions)
         data.documents.append(passage.text)
-        data.articles.append(passage.article)
     return data
 
 
@@ -299,11 +283,9 @@ def evaluation_table(rows: Sequence[Measured]) -> list[tuple[str, ...]]:
 def main(
     data: Annotated[Path, typer.Argument(metavar="SET", help="A BEIR-style folder, or SQuAD's JSON.")],
     queries: Annotated[int, typer.Option(min=0, help="Queries, drawn at random; 0: all.")] = 500,
-    articles: Annotated[bool, typer.Option("--articles", help="One document per article of SQuAD.")] = False,
 ) -> None:
     """Measure ways to rank documents."""
-    chosen = read_set(data)
-    chosen = (chosen.by_article() if articles else chosen).sample(queries)
+    chosen = read_set(data).sample(queries)
     reader = Reader.load()
     statistics = default_statistics(reader.fingerprint)
     assert statistics is not None

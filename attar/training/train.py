@@ -63,8 +63,7 @@ def train_questions(
 
 
 def _fine_tune(run: QuestionRun, options: QuestionOptions, passages: list[Passage]) -> TrainedReader:
-    saved = load_parts(ReaderFolder.open(options.init))
-    check_special_pieces(saved.tokenizer, options.init)
+    saved = open_reader(options.init)
     look = saved.look()
     if look is None:
         raise FormatError(f"{options.init} has no second look to train on", "use `answers`")
@@ -91,6 +90,13 @@ def _fine_tune(run: QuestionRun, options: QuestionOptions, passages: list[Passag
     return TrainedReader(
         str(options.folder), held_out_scores(tuned, held, run.progress), calibration, run.history
     )
+
+
+def open_reader(reader: str) -> ReaderParts:
+    """A reader to train on."""
+    saved = load_parts(ReaderFolder.open(reader))
+    check_special_pieces(saved.tokenizer, reader)
+    return saved
 
 
 def averaged(network: SpanNetwork, before: Mapping[str, Tensor]) -> SpanNetwork:

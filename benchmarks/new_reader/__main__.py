@@ -36,15 +36,15 @@ from attar.nn.spans import SpanNetwork
 from attar.nn.transformer import Transformer
 from attar.options import PhraseOptions, option
 from attar.progress import Progress, ignore_progress
-from attar.reader.folders import POSITIONS, ReaderFolder
-from attar.reader.parts import ReaderParts, load_parts
+from attar.reader.folders import POSITIONS
+from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
 from attar.reader.windows import PieceTokenizer
-from attar.training.batches import Array, check_special_pieces, span_loss
+from attar.training.batches import Array, span_loss
 from attar.training.calibration import calibrate, calibrate_look
 from attar.training.data import Passage, RunOptions, hold_out, read_passages
 from attar.training.run import QuestionRun, Say, make_loader, silent
-from attar.training.train import TrainedReader, held_out_scores
+from attar.training.train import TrainedReader, held_out_scores, open_reader
 from attar.training.variants import with_swapped_questions
 from benchmarks.command import run_command
 from benchmarks.held_out import without_overlap
@@ -87,12 +87,10 @@ class NewReaderOptions(RunOptions):
     )
     exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
     values: int = option(0, "Size d of values; 0: no memories of fixed size. Given by --init.", min=0)
-    epochs: int = option(0, "Epochs of the student; 0: 7, or 3 with --init.", min=0)
+    epochs: int = option(7, "Epochs of the student.", min=1)
     look_epochs: int = option(6, "Epochs of the second look.", min=1)
-    lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
-    batch_tokens: int = option(
-        0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
-    )
+    lr: float = option(2e-4, "Peak learning rate of AdamW.", min=0)
+    batch_tokens: int = option(12_000, "Word pieces of passages per step, with padding.", min=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,9 +99,6 @@ class NewReaderOptions(RunOptions):
             raise OptionError.expected("--base and --init", "one of them", came)
         if self.init and not self.teacher:
             raise OptionError("--init needs --teacher", "`attar train-questions` fine-tunes without one")
-        defaults = (3, 3_000, 5e-5) if self.init else (7, 12_000, 2e-4)
-        for name, default in zip(("epochs", "batch_tokens", "lr"), defaults, strict=True):
-            object.__setattr__(self, name, getattr(self, name) or default)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -140,7 +135,7 @@ def train_reader(
 
 def _train(run: Run, passages: list[Passage]) -> TrainedReader:
     options = run.options
-    saved = _saved_parts(options) if options.init else None
+    saved = open_reader(options.init) if options.init else None
     base = load_base(options.base) if saved is None else Base(saved.options.encoder, {}, saved.tokenizer.data)
     training, held = _split(run, passages, PieceTokenizer(base.tokenizer))
     labels = _teach(run, base, training)
@@ -160,12 +155,6 @@ def _train(run: Run, passages: list[Passage]) -> TrainedReader:
     quick = run.module(lambda: new_quick(network, _QUICK_LAYERS)) if saved is None else saved.quick()
     _fit_quick(run, network, quick, data, [*data.questions, *data.typed])
     return _finish(run, network, quick, base.tokenizer, held, look, saved)
-
-
-def _saved_parts(options: NewReaderOptions) -> ReaderParts:
-    saved = load_parts(ReaderFolder.open(options.init))
-    check_special_pieces(saved.tokenizer, options.init)
-    return saved
 
 
 def _split(run: Run, passages: list[Passage], tokenizer: PieceTokenizer) -> tuple[QuestionSet, QuestionSet]:
