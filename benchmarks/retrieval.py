@@ -40,7 +40,6 @@ FIGURES = ("nDCG@10", "recall@1", "recall@10", "recall@100")
 class RetrievalSet:
     """Documents, queries, and how relevant which document is to each query: `{row: gain}`."""
 
-    name: str
     documents: list[str]
     queries: list[str]
     relevant: list[dict[int, float]]
@@ -51,14 +50,14 @@ class RetrievalSet:
             return self
         chosen = sorted(np.random.default_rng(seed).choice(len(self.queries), count, replace=False).tolist())
         queries, relevant = [self.queries[at] for at in chosen], [self.relevant[at] for at in chosen]
-        return RetrievalSet(self.name, self.documents, queries, relevant)
+        return RetrievalSet(self.documents, queries, relevant)
 
 
 def read_set(path: Path) -> RetrievalSet:
     """A BEIR-style folder, or questions in SQuAD's JSON: each passage is the document of its own questions."""
     if path.is_dir():
         return read_beir(path)
-    data = RetrievalSet(path.name, [], [], [])
+    data = RetrievalSet([], [], [])
     for passage in read_passages(path):
         questions = [question.text for question in passage.questions if question.answers]
         data.queries.extend(questions)
@@ -78,7 +77,7 @@ def read_beir(folder: Path) -> RetrievalSet:
             relevant[numbers[query]][rows[document]] = float(gain)
     judged = [at for at, gains in enumerate(relevant) if gains]
     asked, gains = [queries[at] for at in judged], [relevant[at] for at in judged]
-    return RetrievalSet(folder.name, documents, asked, gains)
+    return RetrievalSet(documents, asked, gains)
 
 
 def _texts(path: Path) -> tuple[list[str], dict[str, int]]:

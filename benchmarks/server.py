@@ -5,7 +5,6 @@ import contextlib
 import http.client
 import itertools
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -27,10 +26,6 @@ from benchmarks.stories import tell_stories
 from benchmarks.tiny_reader import save_tiny_reader
 
 QUESTION = "Who left the house before the night?"
-# Different requests, sent in turn.
-VARIANTS = 2_000
-# Memory counts as constant if it grows by at most this share.
-GROWTH = 0.05
 # Loading the default reader takes seconds, and minutes where a dozen other programs run.
 STARTUP_SECONDS = 600.0
 
@@ -130,21 +125,6 @@ def wait_until_ready(process: "subprocess.Popen[bytes]", port: int) -> None:
 def json_request(path: str, body: object, method: str = "POST") -> bytes:
     """A request with a JSON body."""
     return request_for(path, msgspec.json.encode(body), method=method)
-
-
-def questions(documents: int, count: int = VARIANTS) -> list[bytes]:
-    """Requests with one question each, to random documents."""
-    rng = random.Random(0)
-    return [
-        json_request("/v1/ask", {"document": f"story {rng.randrange(documents)}", "question": QUESTION})
-        for _ in range(count)
-    ]
-
-
-def check_statuses(what: str, load: "Load", allowed: Sequence[int]) -> None:
-    """Refuse to count a load with other statuses."""
-    if set(load.statuses) - set(allowed):
-        raise OptionError.expected(what, f"responses with status {allowed}", str(dict(load.statuses)))
 
 
 def growth_of(before: int, after: int) -> float:
