@@ -36,9 +36,9 @@ def train_questions(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Fine-tune a reader with your own questions, or calibrate it.
+    """Fine-tune a reader with your own questions.
 
-    Its second look is trained on, so that libraries of the reader stay as they are.
+    Its second look alone is trained on, and its probabilities are calibrated: libraries of the reader stay as they are.
 
     attar train-questions mine.json --init answers --out tuned
     """
