@@ -15,20 +15,16 @@ from attar.cli.output import progress_bar
 from attar.library.library import Library
 from attar.results import Answer
 from attar.training.data import read_passages
-from attar.training.evaluation import exact, f1, holds
+from attar.training.evaluation import score, to_given
 from benchmarks.command import ReaderFolder, run_command
 
 
-def figures(answers: list[list[Answer]], golds: list[tuple[str, ...]]) -> dict[str, float]:
+def figures(answers: list[list[Answer]], golds: list[tuple[str, ...]]) -> dict[str, float | None]:
     """Exact match, F1, and whether the quote holds the answer, of the best phrase, whether it is refused or not."""
-    best = [next((each for each in found if not each.absent), None) for found in answers]
-    pairs = [(each, gold) for each, gold in zip(best, golds, strict=True)]
-    return {
-        "em": float(np.mean([exact(each.text, gold) if each else 0.0 for each, gold in pairs])),
-        "f1": float(np.mean([f1(each.text, gold) if each else 0.0 for each, gold in pairs])),
-        "quote": float(np.mean([holds(each.quote or "", gold) if each else 0.0 for each, gold in pairs])),
-        "refused": float(np.mean([found[0].absent for found in answers])),
-    }
+    given = [to_given(found) for found in answers]
+    scores = score(given, golds)
+    refused = float(np.mean([each.refused for each in given]))
+    return {"em": scores.em, "f1": scores.f1, "quote": scores.sentence, "refused": refused}
 
 
 def main(
@@ -70,7 +66,9 @@ def main(
     print(f"{len(asked):,} questions to {len(passages):,} documents")
     for title, values in (("document given", given), ("all documents", found)):
         print(f"{title:<16}" + ", ".join(f"{name} {value:.3f}" for name, value in values.items()))
-    print(f"{found['em'] / max(1e-9, given['em']):.1%} of the exact match with the document given")
+    print(
+        f"{(found['em'] or 0) / max(1e-9, given['em'] or 0):.1%} of the exact match with the document given"
+    )
 
 
 if __name__ == "__main__":

@@ -132,14 +132,13 @@ def mark_processes() -> None:
 def main(
     kills: Annotated[int, typer.Option(min=1, help="Number of kills; every fifth is of an actor.")] = 20,
     documents: Annotated[int, typer.Option(min=1, help="Documents to read.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the moments.")] = 0,
 ) -> None:
     """Kill reading with Ray at random moments, finish it, and compare the library with one read without Ray."""
     mark_processes()
     with tempfile.TemporaryDirectory(prefix="attar-cluster-") as place, connected("local", _ACTORS):
         import ray
 
-        killer = Killer(Path(place), ray.get_runtime_context().gcs_address, seed)
+        killer = Killer(Path(place), ray.get_runtime_context().gcs_address)
         write_stories(killer.folder, documents)
         done = tries = 0
         while done < kills:

@@ -13,7 +13,6 @@ ReaderFolder = Annotated[
     Path | None, typer.Option("--reader", help="A reader's folder, or the name of a shipped one.")
 ]
 Only = Annotated[str | None, typer.Option(help="Only rows whose name contains this text.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Tiny sizes, to test that it runs; nothing is judged.")]
 
 

@@ -108,13 +108,11 @@ class Row:
         return [self.what, ours, self.against, theirs, ratio, spread, target, verdict]
 
 
-def compare(
-    ours: Contender, baselines: Sequence[Contender], timer: Timer, fallback: Sequence[Contender] = ()
-) -> Comparison:
-    """Compare ours with the fastest baseline that runs and is right; `fallback` is used if there is none."""
+def compare(ours: Contender, baselines: Sequence[Contender], timer: Timer) -> Comparison:
+    """Compare ours with the fastest baseline that runs and is right."""
     check(ours)
     notes: list[str] = []
-    usable = keep_correct(baselines, notes) or keep_correct(fallback, notes)
+    usable = keep_correct(baselines, notes)
     own, *others = timer.time([ours, *usable])
     if not usable:
         return Comparison(own, None, note="; ".join(notes))

@@ -20,6 +20,7 @@ from attar.library.bank import BankShard, DocumentBank
 from attar.library.library import Library
 from attar.paper.timing import aligned_table, this_machine
 from attar.reader.reader import Reader
+from attar.results import Answer
 from attar.search.ranking import CorpusQuery
 from attar.search.signatures import DEFAULT_SIZE, signature_bytes, triangle_numbers
 from attar.text.sentences import sentence_spans
@@ -90,7 +91,8 @@ def main(
             print(
                 f"a question: {encoding / 1e6:.0f} million operations, {bank.nbytes / documents:,.0f} bytes read"
             )
-            print(agreement(bank, library, names[:200], asked[:200]))
+            ours, theirs = (each.ask_many(names[:200], asked[:200], look=0) for each in (bank, library))
+            print(agreement(ours, theirs))
 
 
 def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds: int) -> float:
@@ -162,13 +164,8 @@ def ask_all(bank: DocumentBank, library: Library, asked: list[str], batch: int, 
         f"a question: {2e-9 * numbers * len(bank):.2f} billion operations of products, and with {batch} others "
         f"{signature_bytes(DEFAULT_SIZE) * len(bank) / batch / 1e6:.2f} MB of signatures"
     )
-    chosen = chosen[:40]
-    ours, theirs = (each.ask_all_many(chosen, look=0) for each in (bank, library))
-    same = sum(
-        (one[0].text, one[0].document) == (other[0].text, other[0].document)
-        for one, other in zip(ours, theirs, strict=True)
-    )
-    print(f"{same} of {len(chosen)} first answers are the library's")
+    ours, theirs = (each.ask_all_many(chosen[:40], look=0) for each in (bank, library))
+    print(agreement(ours, theirs))
 
 
 def ranking_rate(bank: DocumentBank, library: Library, batches: list[list[str]]) -> float:
@@ -185,12 +182,11 @@ def ranking_rate(bank: DocumentBank, library: Library, batches: list[list[str]])
     return max(rates)
 
 
-def agreement(bank: DocumentBank, library: Library, names: list[str], questions: list[str]) -> str:
-    """How many first answers are the library's, without a second look, and how far probabilities differ."""
-    ours, theirs = (each.ask_many(names, questions, look=0) for each in (bank, library))
-    same = sum(one[0].text == other[0].text for one, other in zip(ours, theirs, strict=True))
-    far = max(abs(one[0].probability - other[0].probability) for one, other in zip(ours, theirs, strict=True))
-    return f"\n{same} of {len(ours)} first answers are the library's; their probabilities differ by at most {far:.4f}"
+def agreement(ours: list[list[Answer]], theirs: list[list[Answer]]) -> str:
+    """How many first answers of the bank are the library's."""
+    pairs = [(one[0], other[0]) for one, other in zip(ours, theirs, strict=True)]
+    same = sum((one.text, one.document) == (other.text, other.document) for one, other in pairs)
+    return f"{same} of {len(pairs)} first answers are the library's"
 
 
 def print_rates(rates: dict[str, float]) -> None:

@@ -13,11 +13,9 @@ from typing import Annotated
 import typer
 
 from attar.cli.output import progress_bar
-from attar.errors import OptionError
 from attar.paper.timing import aligned_table, quantity, this_machine
-from benchmarks.command import Only, ReaderFolder, run_command
-from benchmarks.load import request_for
-from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, serving
+from benchmarks.command import ReaderFolder, run_command
+from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, request_for, serving
 
 COLUMNS = ["flood", "connections", "sent", "before", "peak", "after", "peak growth", "health", ""]
 # Memory during a flood and afterwards may be larger than before by this share.
@@ -202,19 +200,15 @@ class _Connection:
 
 def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds per flood.")] = 60.0,
-    only: Only = None,
     reader: ReaderFolder = None,
 ) -> None:
     """Flood servers, each flood a new one; memory must stay within 10 % of before, and it must answer."""
-    floods = [flood for flood in FLOODS if only is None or only in flood.what]
-    if not floods:
-        raise OptionError.expected("--only", "a part of a flood's name", repr(only))
     rows = []
     with tempfile.TemporaryDirectory(prefix="attar-floods-") as place, progress_bar() as progress:
         folder = Path(place) / "library"
         reader = fill(folder, reader, DOCUMENTS)
-        for done, flood in enumerate(floods):
-            progress(flood.what, done, len(floods))
+        for done, flood in enumerate(FLOODS):
+            progress(flood.what, done, len(FLOODS))
             with serving(folder, reader) as server:
                 rows.append(measure(server, flood, seconds))
     print(f"{this_machine()}; {seconds:g} s each\n")

@@ -6,11 +6,9 @@ have been looked at question by question, and rules mended (`LOG.md`). `--set 2`
 forms, each written before it was measured.
 """
 
-import json
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -26,7 +24,7 @@ from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
 from attar.results import Answer, Certainty
 from attar.training.evaluation import CertaintyScore, by_certainty, certainty_line, normalized
-from benchmarks.command import Json, ReaderFolder, run_command
+from benchmarks.command import ReaderFolder, run_command
 from benchmarks.folder_files import forms_of, made_up_novel, make_folder
 
 QUESTIONS = Path(__file__).parent / "questions"
@@ -166,32 +164,22 @@ def is_phrase_right(row: Judged) -> bool:
 def show_rows(judged: Sequence[Judged]) -> None:
     """Print what was answered to each question."""
     for row in judged:
-        mark = (
-            "right"
-            if row.right or (row.refused and not row.question.answers)
-            else "quote"
-            if row.right_quote
-            else "WRONG"
-        )
-        said = (
-            "-"
-            if row.answer is None
-            else f"{' '.join(row.answer.text.split())!r} {row.answer.probability:.0%}"
-        )
-        refused = " (refused)" if row.refused else ""
-        quote = "" if row.answer is None else " ".join((row.answer.quote or "").split())[:150]
-        where = row.answer.document if row.answer else ""
-        print(f"{mark:<6}{row.question.question} → {said}{refused} [{where}: {quote}]")
+        is_right = row.right or (row.refused and not row.question.answers)
+        mark = "right" if is_right else "quote" if row.right_quote else "WRONG"
+        said, refused = "-", " (refused)" if row.refused else ""
+        if row.answer is not None:
+            quote = " ".join((row.answer.quote or "").split())[:150]
+            phrase = " ".join(row.answer.text.split())
+            said = f"{phrase!r} {row.answer.probability:.0%}{refused} [{row.answer.document}: {quote}]"
+        print(f"{mark:<6}{row.question.question} → {said}")
 
 
 def main(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Print each question and what was answered.")
     ] = False,
-    only: Annotated[str, typer.Option(help="firm (the folder) or forms; both by default.")] = "",
     which: Annotated[int, typer.Option("--set", min=1, max=7, help="Which folder and forms.")] = 1,
     reader: ReaderFolder = None,
-    as_json: Json = False,
 ) -> None:
     """Ask the questions about a folder and about forms, and print how many are answered right."""
     torch.set_num_threads(1)
@@ -200,27 +188,18 @@ def main(
     place = QUESTIONS / f"folder-{which}"
     story = made_up_novel() if which == 1 else None
     make = partial(make_folder, source=place / "files", novel=story)
-    rows: dict[str, dict[str, float]] = {}
-    asked: list[Judged] = []
-    if only != "forms":
-        questions = msgspec.json.decode((place / "questions.json").read_bytes(), type=list[Question])
-        judged = ask_folder(reader, make, questions)
-        rows[name] = summary(judged)
-        asked += judged
+    questions = msgspec.json.decode((place / "questions.json").read_bytes(), type=list[Question])
+    asked = ask_folder(reader, make, questions)
+    rows = {name: summary(asked)}
+    if verbose:
+        show_rows(asked)
+    questions = msgspec.json.decode((place / "forms.json").read_bytes(), type=list[Question])
+    for kind, judged in ask_forms(reader, forms_of(place / "forms"), questions).items():
+        rows[f"forms, {kind}"] = summary(judged)
+        asked = asked + judged
         if verbose:
+            print(f"\n{kind}")
             show_rows(judged)
-    if only != "firm":
-        questions = msgspec.json.decode((place / "forms.json").read_bytes(), type=list[Question])
-        for kind, judged in ask_forms(reader, forms_of(place / "forms"), questions).items():
-            rows[f"forms, {kind}"] = summary(judged)
-            asked += judged
-            if verbose:
-                print(f"\n{kind}")
-                show_rows(judged)
-    if as_json:
-        words = {word: asdict(scores) for word, scores in words_of_certainty(asked).items()}
-        print(json.dumps({"rows": rows, "by_certainty": words}))
-        return
     for name, row in rows.items():
         refused = f", refused {row['refused']} of {row['unanswerable']}" if row["unanswerable"] else ""
         quote = (

@@ -11,9 +11,18 @@ from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
 
-from benchmarks.document_files import docx_of, epub_of, html_of, pdf_of, pdf_table_of, tar_of, xlsx_of, zip_of
-from benchmarks.office_files import msg_of, odp_of, ods_of, odt_of, picture_of, pptx_of, rtf_of
 from benchmarks.stories import tell_stories
+from tests.documents.document_files import (
+    docx_of,
+    epub_of,
+    html_of,
+    pdf_of,
+    pdf_table_of,
+    tar_of,
+    xlsx_of,
+    zip_of,
+)
+from tests.documents.office_files import msg_of, odp_of, ods_of, odt_of, picture_of, pptx_of, rtf_of
 
 # What programs leave behind in a folder, and nobody wants to read.
 _LEFT_BEHIND = {

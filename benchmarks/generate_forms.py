@@ -8,15 +8,18 @@ of several layouts; a question about a field that it lacks has no answer. Names,
 random; documents that tests and benchmarks ask about are not among these.
 """
 
-import argparse
 import calendar
 import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
+
+from benchmarks.command import run_command
 
 Random = np.random.Generator
 _FIELDS = Path(__file__).parent / "questions" / "form_fields.txt"
@@ -203,16 +206,14 @@ def table(forms: Forms, random: Random, kind: str) -> Draft:
     return draft
 
 
-def main() -> None:
+def main(
+    file: Annotated[Path, typer.Argument(help="The file to write, .jsonl.")],
+    documents: Annotated[int, typer.Option(help="How many documents.")] = 4_500,
+) -> None:
     """Write a file of documents with questions."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--documents", type=int, default=4_500)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    forms, random = Forms.read(), np.random.default_rng(options.seed)
-    with options.file.open("w", encoding="utf-8") as file:
-        for number in range(options.documents):
+    forms, random = Forms.read(), np.random.default_rng(1)
+    with file.open("w", encoding="utf-8") as out:
+        for number in range(documents):
             make, kinds = (table, forms.tables) if random.random() < _TABLES else (form, forms.kinds)
             draft = make(forms, random, pick(random, tuple(kinds)))
             row = {
@@ -220,8 +221,8 @@ def main() -> None:
                 "context": draft.text.rstrip("\n"),
                 "questions": draft.questions,
             }
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

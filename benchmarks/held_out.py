@@ -1,4 +1,4 @@
-"""The questions that `attar train-questions` holds out of one of its files, for `attar evaluate-questions`.
+"""The questions that training holds out of one of its files, for `attar evaluate-questions`.
 
     python -m benchmarks.held_out squad-train-part.jsonl.xz squadshifts-train.jsonl.xz … --of squadshifts-train.jsonl.xz
         --exclude squad2-dev.json.xz --out held-out.jsonl
@@ -7,13 +7,20 @@ The files and `--exclude` are those of the run: which articles are held out depe
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attar.training.data import Passage, hold_out, read_passages, without_overlap
+from attar.training.data import Passage, hold_out, read_passages, word_runs
 from benchmarks.command import run_command
+
+
+def without_overlap(passages: Iterable[Passage], test: Sequence[Passage]) -> list[Passage]:
+    """The passages that share no 13 words in a row with a test set."""
+    seen: set[int] = set().union(*(word_runs(passage.text) for passage in test))
+    return [passage for passage in passages if seen.isdisjoint(word_runs(passage.text))]
 
 
 def to_line(passage: Passage) -> str:

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from attar.errors import FormatError
 from attar.paper.compare import load_pyplot
 from benchmarks.command import run_command
 
@@ -30,9 +29,7 @@ Point = tuple[int, float, float]
 def curves(page: str) -> dict[str, list[Point]]:
     """The points of each reader, from the first table with the columns; rows without a time are left out."""
     lines = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page.splitlines()]
-    at = next((at for at, cells in enumerate(lines) if set(COLUMNS) <= set(cells)), None)
-    if at is None:
-        raise FormatError.expected("the page", f"a table with the columns {', '.join(COLUMNS)}", "none")
+    at = next(at for at, cells in enumerate(lines) if set(COLUMNS) <= set(cells))
     points: dict[str, list[Point]] = defaultdict(list)
     name, places = "", [lines[at].index(column) for column in COLUMNS]
     for first, *cells in itertools.takewhile(lambda cells: len(cells) > 1, lines[at + 2 :]):

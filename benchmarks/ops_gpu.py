@@ -4,128 +4,85 @@ fla is imported here and nowhere else. Its layout is [B, T, heads, K].
 """
 
 import functools
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import cycle
+from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attar import ops
-from attar.ops.checks import Backend
+from attar.ops.bank import MemoryBank
 from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
-from benchmarks.allocations import backward_bytes
-from benchmarks.bank_gpu import bank_cases
 from benchmarks.command import Only, Quick, run_command
-from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
-from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
+from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit, run_cases, sampled
 
 TOLERANCE = tolerance_for(torch.bfloat16)
 # Gates are not linear in what they read, so an error in one reading affects all later ones.
 SCAN_TOLERANCE = 4 * TOLERANCE
 FLA_ENCODE = "fla chunk_simple_gla, final state"
+FLA_SCAN = "fla fused_recurrent_delta_rule"
+GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an H200
+
+# How far readouts may be off, as a share of their norm.
+BANK_TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}
+# Different memories in the bank; documents repeat them, since bandwidth does not depend on values.
+DIFFERENT = 4096
 
 Shape = tuple[int, int, int]
-Inputs = tuple[Tensor, ...]
 
 
 def encode_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
-    """`encode` with and without decay gates, forward and backward; with k that is no multiple of a tile; its bytes."""
-    narrow = (*shape[:2], 100)
-    size, narrow_size = ("{} × {} × {} bf16".format(*s) for s in (shape, narrow))
-    with_torch = Case(
-        f"GPU encode, {narrow_size}, forward",
-        "torch.bmm",
-        Goal(1.3),
-        lambda: encode_vs_bmm(timer, narrow, device, torch.bfloat16),
-    )
-    memory = Case(
-        f"GPU backward's extra memory, encode, {size}",
-        "H's own bytes",
-        at_most(1.5),
-        lambda: backward_bytes(torch.randn(shape, device=device, dtype=torch.bfloat16), TOLERANCE),
-    )
-    with_fla = [
+    """`encode`, forward and backward."""
+    what = "GPU encode, {} × {} × {} bf16".format(*shape)
+    return [
+        Case(f"{what}, forward", FLA_ENCODE, Goal(8), lambda: encode_vs_fla(timer, shape, device)),
         Case(
-            f"GPU encode, {size}{gates}, {'forward + backward' if backward else 'forward'}",
+            f"{what}, forward + backward",
             FLA_ENCODE,
-            Goal(5 if backward else 8),
-            functools.partial(encode_vs_fla, timer, shape, device, decayed=bool(gates), backward=backward),
-        )
-        for gates in ("", ", decay gates")
-        for backward in (False, True)
+            Goal(5),
+            lambda: encode_vs_fla(timer, shape, device, backward=True),
+        ),
     ]
-    return [*with_fla, with_torch, memory]
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """A way to make memories, (f, α) → C or (f, log α) → C; with `G`, the gradients of ⟨G, C⟩ instead."""
+def encode_vs_fla(timer: Timer, shape: Shape, device: str, *, backward: bool = False) -> Comparison:
+    """Ours and fla's memories, or the gradients of ⟨G, C⟩ by f; each run takes the next states."""
+    # More than the cache holds.
+    size = math.prod(shape) * torch.bfloat16.itemsize
+    count = max(2, -(-GPU_CACHE_BYTES // size))
+    states = [torch.randn(shape, device=device, dtype=torch.bfloat16) for _ in range(count)]
+    G = torch.randn(shape[0], shape[2], shape[2], device=device)
 
-    encode: Callable[..., Tensor]
-    sets: list[Inputs]
-    G: Tensor | None = None
-    takes_log: bool = False
+    def result(encode: Callable[[Tensor], Tensor], f: Tensor, G: Tensor) -> Tensor:
+        if not backward:
+            return encode(f)
+        f = f.detach().requires_grad_()
+        return torch.autograd.grad(encode(f), f, G)[0]
 
-    def contender(self, name: str) -> Contender:
-        """A contender that takes the next set of inputs at each run."""
-        inputs = cycle(self.prepared())
-        return Contender(name, lambda: self.results(next(inputs)), self.error, TOLERANCE)
+    def exact(f: Tensor) -> Tensor:
+        return ops.encode(f, backend="reference")
 
-    def prepared(self) -> list[Inputs]:
-        """The inputs as `encode` takes them."""
-        ready = [(f, *(a.log() for a in gate)) if self.takes_log else (f, *gate) for f, *gate in self.sets]
-        return [tuple(x.detach().requires_grad_(self.G is not None) for x in inputs) for inputs in ready]
+    expected = result(exact, sampled(states[0]).double(), sampled(G).double())
 
-    def results(self, inputs: Inputs) -> Inputs:
-        """The memory, or the gradients of f and of the gates."""
-        memory = self.encode(*inputs)
-        return (memory,) if self.G is None else tuple(torch.autograd.grad(memory, inputs, self.G))
+    def contender(name: str, encode: Callable[[Tensor], Tensor]) -> Contender:
+        inputs = cycle(states)
 
-    def error(self) -> float:
-        """The relative error against float64 loops over some of the documents."""
-        results = [sampled(x) for x in self.results(self.prepared()[0])]
-        exact = Encoding(
-            lambda f, alpha=None: ops.encode(f, alpha=alpha, backend="reference"),
-            [tuple(sampled(x).double() for x in self.sets[0])],
-            None if self.G is None else sampled(self.G).double(),
-        )
-        expected = list(exact.results(exact.prepared()[0]))
-        if self.takes_log and len(expected) == 2:
-            expected[1] = expected[1] * exact.sets[0][1]  # ∂/∂ log α = α ∂/∂α
-        return max(map(relative_error, results, expected))
+        def error() -> float:
+            return relative_error(sampled(result(encode, states[0], G)), expected)
 
+        return Contender(name, lambda: result(encode, next(inputs), G), error, TOLERANCE)
 
-def encode_vs_fla(timer: Timer, shape: Shape, device: str, *, decayed: bool, backward: bool) -> Comparison:
-    """Ours and fla's; for backward, autograd through a plain scan if fla refuses or is wrong."""
-    states = random_states(shape, device, torch.bfloat16)
-    gates = [(0.95 + 0.05 * torch.rand(shape[:2], device=device),) if decayed else () for _ in states]
-    sets = [(f, *gate) for f, gate in zip(states, gates, strict=True)]
-    G = torch.randn(shape[0], shape[2], shape[2], device=device) if backward else None
-    ours = Encoding(lambda f, alpha=None: ops.encode(f, alpha=alpha), sets, G).contender("attar.ops.encode")
-    fla = Encoding(fla_memory, sets, G, takes_log=True).contender(FLA_ENCODE)
-    plain = Encoding(plain_scan, sets, G).contender("autograd through a plain torch scan")
-    return compare(ours, [fla], timer, [plain] if backward else [])
-
-
-def plain_scan(f: Tensor, alpha: Tensor | None = None) -> Tensor:
-    """C ← α_t C + f_t f_tᵀ, token by token: what autograd gets where there is no closed form."""
-    columns = f.float().unbind(1)
-    C = columns[0].new_zeros(f.shape[0], f.shape[2], f.shape[2])
-    for t, column in enumerate(columns):
-        kept = C if alpha is None else C * alpha[:, t, None, None]
-        C = torch.baddbmm(kept, column[:, :, None], column[:, None, :])
-    return C
+    return compare(contender("attar.ops.encode", ops.encode), [contender(FLA_ENCODE, fla_memory)], timer)
 
 
 def scan_cases(timer: Timer, shape: Shape, device: str = "cuda") -> list[Case]:
-    """The adaptive scan against fla's delta rule, and its backward against its own forward."""
-    title, rule = "GPU adaptive scan, {} × {} × {} bf16".format(*shape), "fla fused_recurrent_delta_rule"
-    forward, backward = f"{title}, forward", f"{title}, forward + backward"
-    return [
-        Case(forward, rule, Goal(2.5), lambda: scan_vs_delta_rule(timer, shape, device)),
-        Case(backward, "its own forward", at_most(4), lambda: backward_vs_forward(timer, shape, device)),
-    ]
+    """The adaptive scan against fla's delta rule."""
+    title = "GPU adaptive scan, {} × {} × {} bf16, forward".format(*shape)
+    return [Case(title, FLA_SCAN, Goal(2.5), lambda: scan_vs_delta_rule(timer, shape, device))]
 
 
 def scan_vs_delta_rule(timer: Timer, shape: Shape, device: str) -> Comparison:
@@ -141,37 +98,11 @@ def scan_vs_delta_rule(timer: Timer, shape: Shape, device: str) -> Comparison:
         expected = delta_reference(*(sampled(x).double() for x in (keys, values, beta)))
         return relative_error(sampled(run()), expected)
 
-    fla = Contender("fla fused_recurrent_delta_rule", run, error, SCAN_TOLERANCE)
-    return compare(_forward(shape, device, "attar.ops.encode_adaptive"), [fla], timer)
+    fla = Contender(FLA_SCAN, run, error, SCAN_TOLERANCE)
+    return compare(_forward(shape, device), [fla], timer)
 
 
-def backward_vs_forward(timer: Timer, shape: Shape, device: str) -> Comparison:
-    """What a training step costs compared with encoding alone."""
-    h, f, cell = scan_inputs(shape, device, torch.bfloat16)
-    G = torch.randn(shape[0], shape[2], shape[2], device=device)
-
-    def gradients(h: Tensor, f: Tensor, cell: ops.AffineGates, G: Tensor, backend: Backend) -> Inputs:
-        leaves = [x.detach().requires_grad_() for x in (h, f, *cell.tensors())]
-        gates = ops.AffineGates(*leaves[2:])
-        memory = ops.encode_adaptive(leaves[0], leaves[1], gates, backend=backend)
-        return tuple(torch.autograd.grad(memory, leaves, G))
-
-    def error() -> float:
-        # Gradients of the gates are sums over the batch: G is zero but for the sampled documents.
-        masked = torch.zeros_like(G)
-        sampled(masked).copy_(sampled(G))
-        results = gradients(h, f, cell, masked, "auto")
-        expected = gradients(*exact_inputs(h, f, cell), sampled(G).double(), "reference")
-        pairs = [(sampled(a), b) for a, b in zip(results[:2], expected[:2], strict=True)]
-        pairs += [(a[None], b[None]) for a, b in zip(results[2:], expected[2:], strict=True)]
-        return max(relative_error(*pair) for pair in pairs)
-
-    run = functools.partial(gradients, h, f, cell, G, "auto")
-    ours = Contender("attar.ops.encode_adaptive", run, error, SCAN_TOLERANCE)
-    return compare(ours, [_forward(shape, device, "its own forward")], timer)
-
-
-def _forward(shape: Shape, device: str, name: str) -> Contender:
+def _forward(shape: Shape, device: str) -> Contender:
     """Our scan without gradients."""
     sets = cycle([scan_inputs(shape, device, torch.bfloat16) for _ in range(2)])
 
@@ -185,16 +116,33 @@ def _forward(shape: Shape, device: str, name: str) -> Contender:
         expected = ops.encode_adaptive(*exact_inputs(h, f, cell), backend="reference")
         return relative_error(sampled(ops.encode_adaptive(h, f, cell)), expected)
 
-    return Contender(name, run, error, SCAN_TOLERANCE)
+    return Contender("attar.ops.encode_adaptive", run, error, SCAN_TOLERANCE)
 
 
-def fla_memory(f: Tensor, log_alpha: Tensor | None = None) -> Tensor:
+def scan_inputs(shape: Shape, device: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, ops.AffineGates]:
+    """States, what is written of them, and gates that forget slowly and depend on the memory."""
+    k = shape[2]
+    weights = torch.randn(2, 2, k, device=device) / k**0.5
+    cell = ops.AffineGates(weights[0], weights[1], torch.tensor([3.0, 0.0], device=device))
+    return unit_rows(shape, device, dtype), unit_rows(shape, device, dtype), cell
+
+
+def unit_rows(shape: Shape, device: str, dtype: torch.dtype) -> Tensor:
+    """Random rows of length 1."""
+    return torch.nn.functional.normalize(torch.randn(shape, device=device), dim=-1).to(dtype)
+
+
+def exact_inputs(h: Tensor, f: Tensor, cell: ops.AffineGates) -> tuple[Tensor, Tensor, ops.AffineGates]:
+    """Some of the documents, and the gates, in float64."""
+    return sampled(h).double(), sampled(f).double(), ops.AffineGates(*(x.double() for x in cell.tensors()))
+
+
+def fla_memory(f: Tensor) -> Tensor:
     """The final state of `chunk_simple_gla` with keys = values = f; it needs queries, which are not used."""
     from fla.ops.simple_gla import chunk_simple_gla
 
     heads = f[:, :, None]
-    gates = None if log_alpha is None else log_alpha[:, :, None]
-    _, state = chunk_simple_gla(heads.detach(), heads, heads, gates, scale=1.0, output_final_state=True)
+    _, state = chunk_simple_gla(heads.detach(), heads, heads, None, scale=1.0, output_final_state=True)
     memory: Tensor = state[:, 0]
     return memory
 
@@ -223,6 +171,105 @@ def delta_reference(keys: Tensor, values: Tensor, beta: Tensor) -> Tensor:
         change = b[:, None] * (v - torch.einsum("bkv,bk->bv", S, k))
         S = S + k[:, :, None] * change[:, None, :]
     return S
+
+
+class BankKind(NamedTuple):
+    """A bank to measure: its memories, and the rate to reach, in lookups per second."""
+
+    what: str
+    size: int
+    values: int | None
+    dtype: torch.dtype
+    rate: float
+
+
+BANKS = (
+    BankKind("k = 128, symmetric, bfloat16", 128, None, torch.bfloat16, 200e6),
+    BankKind("k = 128, symmetric, int8", 128, None, torch.int8, 330e6),
+    BankKind("k = d = 64, prepared ridge, bfloat16", 64, 64, torch.bfloat16, 100e6),
+    BankKind("k = d = 64, prepared ridge, int8", 64, 64, torch.int8, 100e6),
+)
+
+
+def bank_cases(timer: Timer, documents: int, *, copied: int = 2**31) -> list[Case]:
+    """Each bank's share of the copy bandwidth, and lookups per second; a bank is filled once for both."""
+    cases = []
+    for kind in BANKS:
+        title = f"GPU memory bank, {documents:,} documents, {kind.what}"
+        bank = functools.cache(functools.partial(FilledBank, documents, kind, "cuda"))
+        cases += [
+            Case(
+                f"{title}, bytes per second",
+                "copy bandwidth",
+                Goal(0.85),
+                functools.partial(bank_vs_copy, timer, bank, copied),
+            ),
+            Case(
+                f"{title}, lookups per second",
+                f"{kind.rate / 1e6:.0f} M lookups/s",
+                Goal(1.0),
+                functools.partial(bank_rate, timer, bank, kind.rate),
+            ),
+        ]
+    return cases
+
+
+class FilledBank:
+    """A bank of real memories, and one query for each document, in random order."""
+
+    def __init__(self, documents: int, kind: BankKind, device: str) -> None:
+        size = kind.size
+        self.bank = MemoryBank(documents, size, values=kind.values, dtype=kind.dtype, device=device)
+        hidden = torch.randn(min(DIFFERENT, documents), 256 if kind.values else 64, size, device=device) / 8
+        if kind.values is None:
+            self.memories = ops.encode(hidden)
+        else:
+            values = torch.randn(*hidden.shape[:2], kind.values, device=device)
+            self.memories = ops.ridge_solution(hidden.mT @ torch.cat([values, hidden], 2))
+        for first in range(0, documents, len(self.memories)):
+            places = torch.arange(first, min(first + len(self.memories), documents), device=device)
+            self.bank.write(places, self.memories[: len(places)])
+        self.order = torch.randperm(documents, device=device)
+        self.queries = torch.randn(documents, size, device=device).bfloat16()
+        self.tolerance = BANK_TOLERANCES[kind.dtype]
+        # Bytes that a lookup reads and writes: memory, query, readout, index.
+        readout = 4 * (kind.values or size)
+        self.lookup_bytes = self.bank.nbytes / documents + size * self.queries.element_size() + readout + 8
+
+    def contender(self, amount: float) -> Contender:
+        """One run answers every query."""
+        return Contender("attar.ops.MemoryBank", self.lookup, self.error, self.tolerance, amount)
+
+    def lookup(self) -> Tensor:
+        """All readouts."""
+        return self.bank.lookup(self.order, self.queries)
+
+    def error(self) -> float:
+        """The relative error of a few hundred readouts against float64 products."""
+        few = slice(None, None, max(1, len(self.order) // 256))
+        written = self.memories[self.order[few] % len(self.memories)].double()
+        return relative_error(
+            self.lookup()[few], torch.einsum("qij,qi->qj", written, self.queries[few].double())
+        )
+
+
+def bank_vs_copy(timer: Timer, made: Callable[[], FilledBank], copied: int) -> Comparison:
+    """Bytes per second, compared with a plain copy of a large tensor in the same run."""
+    filled = made()
+    source = torch.zeros(copied, dtype=torch.int8, device=filled.order.device)
+    target = torch.empty_like(source)
+    copy = Contender("copy bandwidth", lambda: target.copy_(source), amount=2.0 * copied)
+    result = compare(filled.contender(filled.lookup_bytes * len(filled.order)), [copy], timer)
+    costs = (result.ours, result.theirs or [])
+    ours, theirs = (n / median(cost) / 1e12 for n, cost in zip(result.amounts, costs, strict=True))
+    return replace(result, note=f"{ours:.2f} TB/s compared with {theirs:.2f} TB/s")
+
+
+def bank_rate(timer: Timer, made: Callable[[], FilledBank], rate: float) -> Comparison:
+    """Lookups per second, compared with a fixed rate."""
+    filled = made()
+    result = compare_with_limit(filled.contender(float(len(filled.order))), 1 / rate, timer)
+    return replace(result, note=f"{1 / median(result.ours) / 1e6:.0f} M lookups/s")
 
 
 def main(only: Only = None, quick: Quick = False) -> None:

@@ -1,4 +1,4 @@
-"""Write a published encoder with fewer word pieces, to start `attar train-questions --base` from.
+"""Write a published encoder with fewer word pieces, to start `benchmarks.new_reader --base` from.
 
     python -m benchmarks.prune_base all-MiniLM-L6-v2 squad-train-part.jsonl.xz … --out pruned
 

@@ -3,8 +3,7 @@
     python -m benchmarks.question_budgets squad2-dev.json.xz --questions 1000 --figure docs/figures/question-budgets.png
 
 Each document is read once; a budget drops what is least likely to be asked about. A document that no budget this
-small can hold, not even without phrases, counts as not answered. Memories of fixed size need a reader trained with
-`--values`.
+small can hold, not even without phrases, counts as not answered.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,9 @@ from attar.memory.memory import Floats, Memory
 from attar.paper.compare import load_pyplot
 from attar.reader.fixed_size import FixedSizeReader
 from attar.reader.reader import Reader
+from attar.results import Answer
 from attar.training.data import Passage, read_passages
-from attar.training.evaluation import AskedDocument, exact, f1, group_documents
+from attar.training.evaluation import AskedDocument, Given, group_documents, score, to_given
 from benchmarks.command import run_command
 
 BUDGETS = (500, 750, 1_000, 1_500, 2_000, 3_000, 4_000, 6_000, 8_000, 12_000, 16_000)
@@ -51,9 +51,9 @@ class KeyedReader(FixedSizeReader):
         return readout / max(float(np.linalg.norm(readout)), 1e-12)
 
 
-def sample(passages: Sequence[Passage], questions: int, paragraphs: int | None) -> list[AskedDocument]:
+def sample(passages: Sequence[Passage], questions: int) -> list[AskedDocument]:
     """Documents spread evenly over the file, with at least this number of answerable questions."""
-    documents = group_documents(passages, paragraphs)
+    documents = group_documents(passages, 1)
     total = sum(len([gold for gold in document.golds if gold]) for document in documents)
     step = max(1, total // max(1, questions))
     return documents[::step]
@@ -67,19 +67,18 @@ def measure(
     budget: int | None,
 ) -> Row:
     """The accuracy of a reader on answerable questions, and the mean bytes of the memories."""
-    ems, f1s = [], []
+    given: list[Given] = []
+    golds: list[Sequence[str]] = []
     for document, memory in zip(documents, memories, strict=True):
         pairs = [(q, gold) for q, gold in zip(document.questions, document.golds, strict=True) if gold]
-        texts = [""] * len(pairs)
+        ranked: list[list[Answer]] = [[]] * len(pairs)
         if memory is not None and pairs:
             ranked = reader.answer_many([memory] * len(pairs), [question for question, _ in pairs], top=2)
-            texts = [next((answer.text for answer in answers if not answer.absent), "") for answers in ranked]
-        ems += [exact(text, gold) for text, (_, gold) in zip(texts, pairs, strict=True)]
-        f1s += [f1(text, gold) for text, (_, gold) in zip(texts, pairs, strict=True)]
+        given += map(to_given, ranked)
+        golds += [gold for _, gold in pairs]
     sizes = [memory.nbytes for memory in memories if memory is not None] or [0]
-    return Row(
-        name, budget, round(float(np.mean(sizes))), max(sizes), float(np.mean(ems)), float(np.mean(f1s))
-    )
+    scores = score(given, golds)
+    return Row(name, budget, round(float(np.mean(sizes))), max(sizes), scores.em or 0.0, scores.f1 or 0.0)
 
 
 def _cut(memory: Memory, budget: int) -> Memory | None:
@@ -99,12 +98,11 @@ def rows_of(reader: Reader, documents: Sequence[AskedDocument]) -> Iterator[Row]
             break
     else:
         yield measure(reader, documents, memories, "phrases", None)
-    if reader.options.values:
-        for name, kind in (("keyed", KeyedReader), ("keyed, ridge", FixedSizeReader)):
-            fixed = kind(reader.parts)
-            whole = [fixed.read(document.text) for document in documents]
-            for budget in FIXED_BUDGETS:
-                yield measure(fixed, documents, [_cut(memory, budget) for memory in whole], name, budget)
+    for name, kind in (("keyed", KeyedReader), ("keyed, ridge", FixedSizeReader)):
+        fixed = kind(reader.parts)
+        whole = [fixed.read(document.text) for document in documents]
+        for budget in FIXED_BUDGETS:
+            yield measure(fixed, documents, [_cut(memory, budget) for memory in whole], name, budget)
 
 
 def draw(rows: Sequence[Row], figure: Path) -> None:
@@ -130,16 +128,14 @@ def draw(rows: Sequence[Row], figure: Path) -> None:
 
 def main(
     file: Annotated[Path, typer.Argument(help="Questions in SQuAD's format.")],
-    reader: Annotated[str | None, typer.Option(help="A reader's folder.")] = None,
     questions: Annotated[int, typer.Option(min=1, help="About how many questions to ask.")] = 1_000,
-    paragraphs: Annotated[int, typer.Option(min=1, help="Paragraphs per document.")] = 1,
     figure: Annotated[Path | None, typer.Option(help="Draw a figure into this file.")] = None,
 ) -> None:
     """Accuracy against bytes per document."""
-    documents = sample(read_passages(file), questions, paragraphs)
+    documents = sample(read_passages(file), questions)
     print("| memory | budget | bytes per document | largest | EM | F1 |\n|---|---|---|---|---|---|")
     rows = []
-    for row in rows_of(Reader.load(reader), documents):
+    for row in rows_of(Reader.load(), documents):
         rows.append(row)
         budget = "none" if row.budget is None else f"{row.budget:,}"
         sizes = f"{row.bytes:,} | {row.largest:,}"

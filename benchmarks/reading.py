@@ -14,12 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 import typer
 
 from attar.library.library import Library
-from attar.memory.memory import Memory
 from attar.options import TransformerShape
 from attar.paper.timing import aligned_table, this_machine
 from attar.reader.encoding import WindowBatch
@@ -38,7 +36,6 @@ def main(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     texts: Annotated[int, typer.Option(help="How many texts; those of a file are repeated.", min=1)] = 200,
     rounds: Annotated[int, typer.Option(help="How often each is measured; the best counts.", min=1)] = 3,
-    compared: Annotated[int, typer.Option(help="Texts whose phrases are compared with a CPU's.")] = 20,
     reader: ReaderFolder = None,
 ) -> None:
     """Read texts, and compare with the bare encoder."""
@@ -76,8 +73,6 @@ def main(
     names = ["", "texts/s", "pieces/s", "10¹² operations/s", "of the bare encoder's rate"]
     print(aligned_table(names, rows))
     print(f"\n{each / 1e6:.1f} million operations per piece")
-    if device != "cpu" and compared:
-        print(differences(memories[:compared], Reader.load(reader).read_many(chosen[:compared])))
 
 
 def texts_of(file: Path) -> list[str]:
@@ -144,31 +139,6 @@ def add_all(reader: Reader, texts: list[str], device: str) -> None:
         Library(f"{folder}/library", reader, device=device) as library,
     ):
         library.add_many((f"{at}", text) for at, text in enumerate(texts))
-
-
-def differences(ours: list[Memory], theirs: list[Memory]) -> str:
-    """How many phrases of a CPU the device found, and how alike their vectors are."""
-    shared = total = 0
-    alike: list[float] = []
-    for one, other in zip(ours, theirs, strict=True):
-        places = [
-            {
-                place: at
-                for at, place in enumerate(
-                    zip(m.phrases.starts.tolist(), m.phrases.lengths.tolist(), strict=True)
-                )
-            }
-            for m in (one, other)
-        ]
-        both = [(places[0][place], at) for place, at in places[1].items() if place in places[0]]
-        shared, total = shared + len(both), total + len(other.phrases)
-        for mine, yours in both:
-            a, b = one.dequantized[mine], other.dequantized[yours]
-            alike.append(float(a @ b / np.sqrt((a @ a) * (b @ b))))
-    return (
-        f"\n{shared / total:.2%} of the {total:,} phrases that a CPU keeps are the same; "
-        f"cosine of their vectors: mean {np.mean(alike):.5f}, least {np.min(alike):.4f}"
-    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ Nothing is published. The wheel is installed, with its dependencies, in an empty
 to 3.13 that is found on this machine, and answers a question there, on the command line and over HTTP.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -13,8 +12,12 @@ import tempfile
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
-from attar.errors import AttarError, OptionError
+import typer
+
+from attar.errors import OptionError
+from benchmarks.command import run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -42,21 +45,11 @@ with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
 """
 
 
-def main() -> None:
-    """Build, check, and try."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.release", description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of both files")
-    parser.add_argument("--torch-index", default="", help="package index for torch, such as the one for CPUs")
-    parser.add_argument("--python", action="append", help="only this Python, such as 3.12; may be repeated")
-    options = parser.parse_args()
-    try:
-        release(options.out, options.torch_index, options.python or PYTHONS)
-    except (AttarError, subprocess.CalledProcessError) as error:
-        sys.exit(f"release: {error}")
-
-
-def release(out: Path, torch_index: str, versions: tuple[str, ...]) -> None:
-    """Make `out` with both files, and check them."""
+def main(
+    torch_index: Annotated[str, typer.Option(help="Package index for torch, such as the one for CPUs.")] = "",
+) -> None:
+    """Make `dist` with both files, and check them."""
+    out = ROOT / "dist"
     shutil.rmtree(out, ignore_errors=True)
     # The wheel is built from the sdist: one that lacks a file would be found here.
     _run(sys.executable, "-m", "build", "--outdir", out, ROOT)
@@ -70,7 +63,7 @@ def release(out: Path, torch_index: str, versions: tuple[str, ...]) -> None:
         _run(twine / "python", "-m", "pip", "install", "--quiet", "twine")
         _run(twine / "python", "-m", "twine", "check", "--strict", *files)
         pythons, told = find_pythons(os.environ), dict[str, str]()
-        for version in versions:
+        for version in PYTHONS:
             told[version] = _MISSING
             if version in pythons:
                 try:
@@ -147,4 +140,4 @@ def _run(*words: object, cwd: Path | None = None, check: bool = True) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

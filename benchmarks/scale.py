@@ -2,7 +2,7 @@
 
 The rates are of one core, by the CPU time that this process takes, so that other programs hardly matter. A deployment
 is their product with the numbers of documents and questions. `--prices` computes dollars, from figures that other
-commands measured and from assumptions that are options. docs/scale.md has the tables.
+commands measured and from assumptions. docs/scale.md has the tables.
 """
 
 import tempfile
@@ -42,6 +42,9 @@ _CORE_READ, _CORE_SCAN, _CORE_ANSWER = 9_200, 21e6, {0: 0.0008, 1: 0.0104, 3: 0.
 # A vector database with a language model: bytes of a vector of 384 numbers, core seconds per search; passages, tokens
 # of question and instructions, and tokens that are written.
 _VECTOR, _SEARCH, _PASSAGES, _PROMPT, _WRITTEN = 4 * 384, 0.010, 5, 120, 50
+
+# Dollars: of an H200 with 16 cores and of one core per hour, of a million tokens embedded, read and written.
+_GPU_HOUR, _CORE_HOUR, _EMBEDDED, _TOKENS_IN, _TOKENS_OUT = 3.50, 0.05, 0.02, 0.15, 0.60
 
 
 @dataclass(frozen=True)
@@ -125,25 +128,14 @@ def costs(rates: Rates, documents: float, questions: float, memory: float = 64e9
     }
 
 
-@dataclass(frozen=True)
-class Prices:
-    """Dollars: of an H200 with 16 cores and of one core per hour, of a million tokens embedded, read and written."""
-
-    gpu_hour: float = 3.50
-    core_hour: float = 0.05
-    embedded: float = 0.02
-    tokens_in: float = 0.15
-    tokens_out: float = 0.60
-
-
-def price_table(prices: Prices) -> str:
+def price_table() -> str:
     """Dollars for a million documents and a million questions, next to softmax attention and a language model."""
-    gpu, core = prices.gpu_hour / 3600, prices.core_hour / 3600
+    gpu, core = _GPU_HOUR / 3600, _CORE_HOUR / 3600
     states, read_on_gpu = _PIECES * _STATE_BYTES, _dollars(1e6 / _GPU_READ * gpu)
-    written = _WRITTEN * prices.tokens_out
-    given_one = (_PIECES + _PROMPT) * prices.tokens_in + written
-    searched = (_PASSAGES * _PIECES + _PROMPT) * prices.tokens_in + written + 1e6 * _SEARCH * core
-    read = _dollars(1e6 * _PIECES / _CORE_READ * core), read_on_gpu, _dollars(_PIECES * prices.embedded)
+    written = _WRITTEN * _TOKENS_OUT
+    given_one = (_PIECES + _PROMPT) * _TOKENS_IN + written
+    searched = (_PASSAGES * _PIECES + _PROMPT) * _TOKENS_IN + written + 1e6 * _SEARCH * core
+    read = _dollars(1e6 * _PIECES / _CORE_READ * core), read_on_gpu, _dollars(_PIECES * _EMBEDDED)
     kept = (f"{size:,}" for size in (_BANK_BYTES, _MEMORY_BYTES, states, _VECTOR))
     rows = [
         [
@@ -187,15 +179,10 @@ def _dollars(amount: float) -> str:
 def main(
     quick: Quick = False,
     prices: Annotated[bool, typer.Option("--prices", help="Only prices; measures nothing.")] = False,
-    gpu_hour: Annotated[float, typer.Option(help="Dollars per hour of an H200.")] = Prices.gpu_hour,
-    core_hour: Annotated[float, typer.Option(help="Dollars per hour of a core.")] = Prices.core_hour,
-    embedded: Annotated[float, typer.Option(help="Dollars to embed 10⁶ tokens.")] = Prices.embedded,
-    tokens_in: Annotated[float, typer.Option(help="Dollars for 10⁶ tokens read.")] = Prices.tokens_in,
-    tokens_out: Annotated[float, typer.Option(help="Dollars for 10⁶ tokens written.")] = Prices.tokens_out,
 ) -> None:
     """Measure rates of one core, and print what libraries of several sizes take."""
     if prices:
-        print(price_table(Prices(gpu_hour, core_hour, embedded, tokens_in, tokens_out)))
+        print(price_table())
         return
     rates = measure(quick)
     print(f"\nrates\n\n{table([asdict(rates)])}")

@@ -17,7 +17,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from attar.library.asking import TOGETHER
 from attar.library.library import Library
 from attar.reader.reader import Reader
 from attar.search.ranking import CANDIDATES, is_rounded, near_scores, scores
@@ -32,7 +31,6 @@ from attar.search.signatures import (
 from attar.search.statistics import Floats, default_statistics
 from attar.store.records import Record
 from benchmarks.command import Quick, run_command
-from benchmarks.questions import cost_of_command
 
 _CLUSTER = 200
 _TEXTS = [
@@ -92,19 +90,13 @@ def best(packed: NDArray[np.uint8], queries: Floats, count: int) -> NDArray[np.i
 
 
 def measure_scan(count: int, rounds: int) -> dict[str, float]:
-    """The exact scan, alone and in batches of 64, compared with the scores of all."""
+    """The exact scan, alone and in batches of 64."""
     packed = made_up(count, signature_bytes(DEFAULT_SIZE))
     queries = queries_like(packed, 64)
-    part = packed[: min(count, 50_000)]
-    found = best(part, queries[:8], 10)
-    exact = np.argsort(-scores(part, queries[:8]), axis=1)[:, :10]
-    pairs = zip(found.tolist(), exact.tolist(), strict=True)
-    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in pairs])
     return {
         "signatures": count,
         "exact scan, one query (ms)": median_ms(lambda: best(packed, queries[:1], 10), rounds),
         "exact scan, each of 64 (ms)": median_ms(lambda: best(packed, queries, 10), 1) / 64,
-        "recall@10 of the scan": float(recall),
     }
 
 
@@ -165,10 +157,10 @@ def anonymous_memory() -> int:
 
 
 def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]:
-    """Adding one, removing one and asking all of a library, without the time to read and to encode the question."""
+    """Adding one and asking all of a library, without the time to read and to encode the question."""
     with tempfile.TemporaryDirectory() as folder, Library(folder, reader) as library:
         signer = fill_library(library, reader, count)
-        command, before = cost_of_command("ask", folder, _QUESTION, "--look", "0"), anonymous_memory()
+        before = anonymous_memory()
         began = time.process_time()
         library.load_signatures()
         loaded = time.process_time()
@@ -179,45 +171,29 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         encoding = median_ms(lambda: signer.query([ids]), rounds)
         names = iter(f"new {at}" for at in range(1_000))
         added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
-        gone = iter(f"{at:07}" for at in range(1_000))
-        removed = median_ms(lambda: library.remove(next(gone)), rounds)
         # Never the same question twice: the scores of the last ones are kept.
         questions = (f"{_QUESTION} {at}" for at in itertools.count())
         asked = median_ms(lambda: library.ask_all(next(questions)), rounds)
-        together = median_ms(lambda: library.ask_all_many([*itertools.islice(questions, TOGETHER)]), 2)
-
-        def remove_and_ask() -> None:
-            library.remove(next(gone))
-            library.ask_all(next(questions))
-
-        after = median_ms(remove_and_ask, rounds)
     return {
         "documents": count,
-        "attar ask, look 0, from start to end (s)": command[2],
-        "the same, processor time (s)": command[0],
-        "the same, memory at its peak (MB)": command[1] / 1e6,
         "reading all signatures, processor time (s)": loaded - began,
         "the first search after that, processor time (s)": searched - loaded,
         "memory per document once all are asked (bytes)": served / count,
         "add one, beyond reading (ms)": added - reading,
-        "remove one (ms)": removed,
         "ask all, beyond encoding the question (ms)": asked - encoding,
-        "remove one and ask all, beyond encoding (ms)": after - encoding,
-        f"ask all, each of {TOGETHER} at once (ms)": together / TOGETHER - encoding,
     }
 
 
 def main(
     quick: Quick = False,
     only: Annotated[str, typer.Option(help="build, library or scan; all by default.")] = "",
-    count: Annotated[int, typer.Option(min=0, help="Signatures; 0: as many as the targets have.")] = 0,
 ) -> None:
     """Measure the speed of search."""
     reader, rounds = Reader.load(), 2 if quick else 7
     parts: dict[str, Callable[[], dict[str, float]]] = {
         "build": lambda: measure_build(reader, rounds),
-        "library": lambda: measure_library(reader, count or (300 if quick else 100_000), rounds),
-        "scan": lambda: measure_scan(count or (5_000 if quick else 1_000_000), rounds),
+        "library": lambda: measure_library(reader, 300 if quick else 100_000, rounds),
+        "scan": lambda: measure_scan(5_000 if quick else 1_000_000, rounds),
     }
     for name, part in parts.items():
         if only in ("", name):

@@ -1,13 +1,12 @@
-"""The paper's second-order recurrent unit against a GRU with linear memory: accuracy on stories, and time in GRUs.
+"""The paper's second-order recurrent unit against a GRU with linear memory: accuracy on stories.
 
     python -m benchmarks.second_order --out second-order
 
-The unit reads its own memory, h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1}) and C ← C + h_t h_tᵀ. On a GPU it is one
-kernel forward and one backward. Its state is that of a GRU with linear memory of the same k; "equal parameters" is a
-GRU with a larger k. "From 0" is the unit whose weights of what it reads start at 0.
+The unit reads its own memory, h_t = GRU([x_t, squash(C h_{t-1})], h_{t-1}) and C ← C + h_t h_tᵀ. Its state is that of
+a GRU with linear memory of the same k; "equal parameters" is a GRU with a larger k. "From 0" is the unit whose weights
+of what it reads start at 0.
 """
 
-import copy
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -29,7 +28,6 @@ from attar.paper.network import Network
 from attar.paper.options import NetworkOptions, TrainingOptions
 from attar.paper.recall import estimate
 from attar.paper.sets import ClozeSet
-from attar.paper.timing import Contender, Effort, Timer
 from attar.paper.train import BEST, NETWORK, RUN, WHOLE, TrainingData, TrainingRun, evaluate
 from attar.progress import ignore_progress
 from benchmarks.command import run_command
@@ -39,7 +37,7 @@ UNITS = ("second-order", "second-order, from 0", "gru, equal state", "gru, equal
 
 
 class Unit(nn.Module):
-    """All states of padded inputs."""
+    """All states of padded inputs, in place of a network's document encoder."""
 
     def __init__(self, input_size: int, size: int) -> None:
         super().__init__()
@@ -50,18 +48,11 @@ class Unit(nn.Module):
         for weight in self.parameters():
             nn.init.uniform_(weight, -(size**-0.5), size**-0.5)  # as nn.GRU
 
-    def forward(self, x: Float[Tensor, "B n d"]) -> Float[Tensor, "B n k"]:
+    def forward(
+        self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B n k"]:
+        """Token by token; C is float32 or wider."""
         inputs = self.of_input(x)
-        if x.is_cuda:
-            from benchmarks.second_order_kernels import FusedUnit
-
-            weights = self.of_state.weight, self.of_state.bias, self.of_reading.weight
-            fused: Tensor = FusedUnit.apply(inputs, *weights)  # type: ignore[no-untyped-call]
-            return fused
-        return self.read_plainly(inputs)
-
-    def read_plainly(self, inputs: Float[Tensor, "B n k3"]) -> Float[Tensor, "B n k"]:
-        """Token by token, from the inputs' part of the gates' sums; C is float32 or wider, as in the kernels."""
         batch, n, _ = inputs.shape
         h, summed = inputs.new_zeros(batch, self.size), accumulation_dtype(inputs.dtype)
         C = inputs.new_zeros(batch, self.size, self.size, dtype=summed)
@@ -73,7 +64,8 @@ class Unit(nn.Module):
             with without_autocast(inputs):
                 C = torch.baddbmm(C, h.to(summed)[:, :, None], h.to(summed)[:, None])
             states.append(h)
-        return torch.stack(states, 1)
+        found, mask = torch.stack(states, 1), length_mask(lengths, x)
+        return found if mask is None else found.masked_fill(~mask[:, :, None], 0)
 
     def _step(self, entering: Tensor, staying: Tensor, h: Tensor) -> Float[Tensor, "B k"]:
         """The GRU's, from its gates' two sums."""
@@ -83,23 +75,10 @@ class Unit(nn.Module):
         return torch.lerp(torch.tanh(new + torch.sigmoid(reset + held_reset) * held_new), h, update)
 
 
-class SecondOrderEncoder(nn.Module):
-    """In place of a network's document encoder."""
-
-    def __init__(self, input_size: int, size: int) -> None:
-        super().__init__()
-        self.unit = Unit(input_size, size)
-
-    def forward(self, x: Float[Tensor, "B n d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B n k"]:
-        mask = length_mask(lengths, x)
-        states: Tensor = self.unit(x)
-        return states if mask is None else states.masked_fill(~mask[:, :, None], 0)
-
-
 class SecondOrderNetwork(Network):
     def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
         super().__init__(options, words, entities)
-        self.document_encoder = SecondOrderEncoder(options.embedding_size, options.hidden_size)  # type: ignore[assignment]
+        self.document_encoder = Unit(options.embedding_size, options.hidden_size)  # type: ignore[assignment]
 
 
 class FromZeroNetwork(SecondOrderNetwork):
@@ -107,7 +86,7 @@ class FromZeroNetwork(SecondOrderNetwork):
 
     def __init__(self, options: NetworkOptions, words: int, entities: int) -> None:
         super().__init__(options, words, entities)
-        nn.init.zeros_(self.document_encoder.unit.of_reading.weight)  # type: ignore[arg-type, union-attr]
+        nn.init.zeros_(self.document_encoder.of_reading.weight)  # type: ignore[arg-type, union-attr]
 
 
 def long_story(rng: Random, name: str, tokens: int) -> Any:
@@ -177,43 +156,6 @@ def run(unit: str, options: TrainingOptions) -> Result:
     return Result(unit, size, count, score.accuracy)
 
 
-def check(unit: Unit, x: Float[Tensor, "B n d"]) -> None:
-    """Refuse to time what differs from the plain loop in float64, in states or in gradients."""
-    plain = copy.deepcopy(unit).double()
-    found, expected = unit(x), plain.read_plainly(plain.of_input(x.detach().double()))
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
-    towards = torch.randn_like(expected)
-    slopes = torch.autograd.grad((found * towards).sum(), [*unit.parameters()])
-    exact = torch.autograd.grad((expected * towards).sum(), [*plain.parameters()])
-    error = max(float((a - b).norm() / b.norm()) for a, b in zip(slopes, exact, strict=True))
-    if error > 1e-3:
-        raise ValueError(f"gradients differ by {error:.1e} from those of the plain loop")
-
-
-def measure_time(batch: int, n: int, size: int) -> dict[str, float]:
-    """Seconds of forward and backward: the median of interleaved rounds."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    x = torch.randn(batch, n, size, device=device, requires_grad=True)
-    unit, gru = SecondOrderEncoder(size, size).to(device), nn.GRU(size, size, batch_first=True).to(device)
-    lengths = torch.full((batch,), n)
-    check(unit.unit, x[:4, :100])
-
-    def finish(states: Tensor) -> None:
-        states.sum().backward()  # type: ignore[no-untyped-call]
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    contenders = [
-        Contender("second-order", lambda: finish(unit(x, lengths))),
-        Contender("gru", lambda: finish(gru(x)[0])),
-    ]
-    seconds = Timer(Effort(budget=5.0, rounds=3)).time(contenders)
-    return {
-        contender.name: sorted(times)[len(times) // 2]
-        for contender, times in zip(contenders, seconds, strict=True)
-    }
-
-
 def main(
     out: Annotated[Path, typer.Option(help="Folder for the set, the runs and the report.")],
     tokens: Annotated[int, typer.Option(help="Tokens per document.")] = 1_000,
@@ -225,15 +167,12 @@ def main(
     seeds: Annotated[int, typer.Option(help="Networks of each kind.")] = 3,
     jobs: Annotated[int, typer.Option(help="Networks at a time.")] = 9,
 ) -> None:
-    """A table of test accuracy with 95 % intervals over seeds, and the time of a step in GRUs."""
+    """A table of test accuracy with 95 % intervals over seeds."""
     write_set(out / "set", tokens, documents)
     base = TrainingOptions(
         data=str(out / "set"), out="", mechanism="linear", epochs=epochs, batch_size=batch_size, lr=lr
     )
     base = replace(base, hidden_size=size, embedding_size=size)
-    timed = measure_time(64, tokens, size)
-    ratio = timed["second-order"] / timed["gru"]
-    print(f"forward and backward, 64 x {tokens} x {size}: {ratio:.2f} GRUs, {timed}", flush=True)
     cases = [
         (unit, replace(base, seed=seed, out=str(out / f"run-{number}-{seed}")))
         for seed in range(seeds)

@@ -27,55 +27,40 @@ COMMANDS = {
 }
 
 
-class _Timer:
-    """Runs commands in a folder, with byte code of its own: an installed package has it, a test may not."""
-
-    def __init__(self, folder: Path, rounds: int) -> None:
-        self.folder, self.rounds = folder, rounds
-        self.environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
-        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
-
-    def compare(self, name: str) -> Comparison:
-        """Seconds of a command against the limit; the note has the ratio to Python alone."""
-        words, code = COMMANDS[name]
-        command = ("-m", "attar", *words)
-        self.seconds(command, code)  # writes the byte code
-        ours, bare = [], []
-        for _ in range(self.rounds):
-            bare.append(self.seconds(BARE, 0))
-            ours.append(self.seconds(command, code))
-        note = f"{median(ours) / median(bare):.1f} times `python -c pass` ({median(bare) * 1000:.0f} ms)"
-        return Comparison(ours, [LIMIT] * len(ours), note=note)
-
-    def seconds(self, words: tuple[str, ...], code: int) -> float:
-        """Run Python with these arguments; an unexpected exit code is refused."""
-        began = perf_counter()
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-        )
-        took = perf_counter() - began
-        if done.returncode != code:
-            raise OptionError.expected(
-                " ".join(words), f"exit code {code}", f"{done.returncode}: {done.stderr.decode()}"
-            )
-        return took
+def compared(folder: Path, rounds: int, name: str) -> Comparison:
+    """Seconds of a command against the limit; the note has the ratio to Python alone."""
+    words, code = COMMANDS[name]
+    command = ("-m", "attar", *words)
+    seconds(folder, command, code)  # writes the byte code
+    ours, bare = [], []
+    for _ in range(rounds):
+        bare.append(seconds(folder, BARE, 0))
+        ours.append(seconds(folder, command, code))
+    note = f"{median(ours) / median(bare):.1f} times `python -c pass` ({median(bare) * 1000:.0f} ms)"
+    return Comparison(ours, [LIMIT] * len(ours), note=note)
 
 
-def main(
-    only: Only = None,
-    quick: Quick = False,
-) -> None:
+def seconds(folder: Path, words: tuple[str, ...], code: int) -> float:
+    """Run Python with these arguments, and byte code of its own: an installed package has it, a test may not."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    began, command = perf_counter(), [sys.executable, *words]
+    done = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+    took = perf_counter() - began
+    if done.returncode != code:
+        came = f"{done.returncode}: {done.stderr.decode()}"
+        raise OptionError.expected(" ".join(words), f"exit code {code}", came)
+    return took
+
+
+def main(only: Only = None, quick: Quick = False) -> None:
     """Compare the commands that need no model with half a second."""
     machine = this_machine()
     with tempfile.TemporaryDirectory(prefix="attar-startup-") as place:
         with Library(Path(place) / "library") as library:
             library.add("letters", "Bob Hale wrote to Ann in May.")
-        timer = _Timer(Path(place), 1 if quick else ROUNDS)
-        cases = [Case(name, f"{LIMIT} s", at_most(1), partial(timer.compare, name)) for name in COMMANDS]
+        run = partial(compared, Path(place), 1 if quick else ROUNDS)
+        cases = [Case(name, f"{LIMIT} s", at_most(1), partial(run, name)) for name in COMMANDS]
         run_cases(machine, cases, only=only, quick=quick, notes=machine.busy_notes())
 
 

@@ -114,20 +114,11 @@ def main(
                 measure(server, script, row.connections, 1)  # documents into caches
                 found = measure(server, script, row.connections, seconds)
                 is_met = found.rate >= row.least and found.p99 <= row.latest and not found.refused
-                rate, p50, p99 = (
-                    f"{found.rate:,.0f}/s",
-                    f"{1e3 * found.p50:.0f} ms",
-                    f"{1e3 * found.p99:.0f} ms",
-                )
+                cells = [f"look {row.look}, {row.connections} connections", f"{found.rate:,.0f}/s"]
+                cells += [f"{1e3 * latency:.0f} ms" for latency in (found.p50, found.p99)]
+                cells += [f"{found.refused:,}", f"{1e3 * found.cpu:.2f} ms"]
                 target = f"≥ {row.least:g}/s, p99 ≤ {1e3 * row.latest:g} ms"
-                told = [
-                    f"look {row.look}, {row.connections} connections",
-                    rate,
-                    p50,
-                    p99,
-                    f"{found.refused:,}",
-                ]
-                rows.append([*told, f"{1e3 * found.cpu:.2f} ms", target, "met" if is_met else "missed"])
+                rows.append([*cells, target, "met" if is_met else "missed"])
     print(f"{this_machine()}; {workers} processes\n")
     print(aligned_table(["", "answers", "p50", "p99", "refused", "CPU each", "target", ""], rows))
 

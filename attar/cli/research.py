@@ -36,18 +36,16 @@ def train_questions(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Train a reader, or fine-tune one.
+    """Fine-tune a reader with your own questions.
 
-    attar train-questions squad.json.xz --base all-MiniLM-L6-v2 --out reader
+    Its second look alone is trained on, and its probabilities are calibrated: libraries of the reader stay as they are.
 
-    attar train-questions mine.json --init reader --out tuned
+    attar train-questions mine.json --init answers --out tuned
     """
     from attar.training.train import train_questions
 
     if resume and replace:
         raise OptionError("--resume and --replace exclude each other")
-    if given["init"] and given["values"]:
-        raise OptionError("--values is fixed by the reader of --init", "leave it out")
     options = QuestionOptions(data=tuple(map(str, data)), **given)
     began = monotonic()
 

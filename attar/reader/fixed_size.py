@@ -28,8 +28,7 @@ class FixedSizeReader(Reader):
     def __init__(self, parts: ReaderParts, *, folder: Path | None = None) -> None:
         super().__init__(parts, folder=folder)
         if not parts.options.values:
-            remedy = "add them with attar train-questions --init READER --values 64"
-            raise OptionError("this reader has no memories of fixed size", remedy)
+            raise OptionError("this reader has no memories of fixed size", "use `fixed`")
 
     @cached_property
     def _value_table(self) -> Floats:

@@ -1,26 +1,23 @@
-"""Question sets in word pieces, and batches made from them; a batch is a function of the seed and the step."""
+"""Batches of questions with the text that they are read with, and what is learned from them."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 from torch.utils.data import Dataset
 
+from attar.errors import FormatError
+from attar.nn.spans import SpanNetwork
 from attar.reader.windows import PieceTokenizer
-from attar.text.sentences import sentence_spans
-from attar.training.data import Passage, PassageQuestion
-from attar.training.variants import as_typed
 
 Array = NDArray[Any]
 Batch = dict[str, Tensor]
-# The longest passage and the longest question, in pieces.
-LONGEST_PASSAGE = 318
-_LONGEST_QUESTION = 48
+# A loss, and its parts for the log.
+Loss = tuple[Tensor, dict[str, Tensor]]
 # Special pieces, as in BERT.
 CLS, SEP, PAD = 101, 102, 0
 # How often a question is read as a person might type it.
@@ -29,107 +26,22 @@ TYPED = 0.2
 ANSWERS = 4
 # Attention is slow at odd lengths: they are rounded up to a multiple of this.
 WIDTH = 32
+# The weight of whether there is an answer, in the loss.
+_PRESENT = 0.5
 
 
-@dataclass(frozen=True)
-class PieceText:
-    """A text in `n` word pieces: their ids, the characters where each starts and ends, and its sentence's number."""
-
-    ids: NDArray[np.int32]
-    starts: NDArray[np.int32]
-    ends: NDArray[np.int32]
-    sentences: NDArray[np.int32]
-    sentence_spans: tuple[tuple[int, int], ...]  # characters
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @classmethod
-    def of(cls, text: str, ids: NDArray[np.int64], places: NDArray[np.int64]) -> "PieceText":
-        """A text whose first word pieces have these places `[n, 2]`."""
-        spans = tuple(sentence_spans(text))
-        first = np.array([start for start, _ in spans], np.int64)
-        sentences = np.maximum(np.searchsorted(first, places[:, 0], side="right") - 1, 0)
-        starts, ends = places.T.astype(np.int32)
-        return cls(ids.astype(np.int32), starts, ends, sentences.astype(np.int32), spans)
-
-
-@dataclass
-class QuestionSet:
-    """A set in word pieces. Questions have numbers from 0; `golds` are token spans (first, last), both inclusive."""
-
-    passages: list[Passage]
-    texts: list[PieceText]
-    questions: list[NDArray[np.int32]] = field(default_factory=list)
-    owners: list[int] = field(default_factory=list)
-    golds: list[NDArray[np.int32]] = field(default_factory=list)  # [answers, 2]
-    of_passage: list[list[int]] = field(default_factory=list)
-    sources: list[PassageQuestion] = field(default_factory=list)
-    soft: list[NDArray[np.float16] | None] = field(default_factory=list)  # [2, n] of the teacher
-    absent: set[int] = field(default_factory=set)  # questions without an answer
-    typed: list[NDArray[np.int32]] = field(default_factory=list)  # questions as a person might type them
-
-    @classmethod
-    def of(
-        cls, passages: Sequence[Passage], tokenizer: PieceTokenizer, longest: int = LONGEST_PASSAGE
-    ) -> "QuestionSet":
-        """Tokenize; pieces after the longest are dropped, and the answers in them."""
-        read = tokenizer.read_sentences([passage.text for passage in passages])
-        texts = [
-            PieceText.of(passage.text, ids[:longest], places[:longest])
-            for passage, (ids, places) in zip(passages, read, strict=True)
-        ]
-        encoded = cls(list(passages), texts)
-        encoded.sources = [question for passage in passages for question in passage.questions]
-        random = np.random.default_rng(0)
-        asked = [question.text for question in encoded.sources]
-        typed = [as_typed(text, random) for text in asked]
-        encoded.questions, encoded.typed = (
-            [ids[:_LONGEST_QUESTION] for ids in tokenizer.read_questions(forms)] for forms in (asked, typed)
-        )
-        encoded.soft = [None] * len(asked)
-        for at, passage in enumerate(passages):
-            first = len(encoded.golds)
-            encoded.golds += [token_spans(texts[at], question.answers) for question in passage.questions]
-            encoded.of_passage.append(list(range(first, len(encoded.golds))))
-            encoded.owners += [at] * len(passage.questions)
-        encoded.absent = {
-            q for q, source in enumerate(encoded.sources) if source.labelled and not source.answers
-        }
-        return encoded
-
-    def keep_questions(self, kept: set[int]) -> None:
-        """Leave out the other questions; numbers stay as they are."""
-        self.of_passage = [[q for q in own if q in kept] for own in self.of_passage]
-
-    def labelled(self) -> list[int]:
-        """The questions whose answers are known and were not cut off."""
-        return [q for q, gold in enumerate(self.golds) if self.sources[q].labelled and len(gold)]
-
-    def gold_texts(self, question: int) -> list[str]:
-        text = self.passages[self.owners[question]].text
-        return [text[start:end] for start, end in self.sources[question].answers]
-
-    def span_text(self, passage: int, first: int, last: int) -> str:
-        text = self.texts[passage]
-        return self.passages[passage].text[text.starts[first] : text.ends[last]]
+def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:
+    """Refuse a tokenizer whose special pieces do not have BERT's numbers, which batches are made with."""
+    numbers = (tokenizer.pad, tokenizer.cls, tokenizer.sep)
+    if numbers != (PAD, CLS, SEP):
+        expected = f"[PAD], [CLS] and [SEP] as {PAD}, {CLS} and {SEP}, as in BERT"
+        raise FormatError.expected(f"{source}: tokenizer.json", expected, ", ".join(map(str, numbers)))
 
 
 def half_precision(device: torch.device) -> torch.autocast:
     """bfloat16 for matrix products where the device has it: half the time of a step, on a GPU less."""
     has_it = device.type == "cuda" or getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
     return torch.autocast(device.type, torch.bfloat16, enabled=has_it)
-
-
-def token_spans(text: PieceText, answers: Iterable[tuple[int, int]]) -> NDArray[np.int32]:
-    """The first and last piece of each answer, each pair once; answers that are cut off are left out."""
-    found = set()
-    for start, end in answers:
-        first = int(np.searchsorted(text.ends, start, side="right"))
-        last = int(np.searchsorted(text.starts, end, side="left")) - 1
-        if first <= last < len(text) and text.starts[first] < end:
-            found.add((first, last))
-    return np.array(sorted(found), np.int32).reshape(-1, 2)
 
 
 def padded(rows: Sequence[Array], multiple: int = WIDTH) -> tuple[Tensor, Tensor]:
@@ -140,17 +52,6 @@ def padded(rows: Sequence[Array], multiple: int = WIDTH) -> tuple[Tensor, Tensor
     array = np.zeros(mask.shape, np.int64)
     array[mask] = np.concatenate(rows)
     return torch.from_numpy(array), torch.from_numpy(mask)
-
-
-def text_batch(questions: QuestionSet, passages: Sequence[int]) -> Batch:
-    """Passages between [CLS] and [SEP], with the number of each piece's sentence."""
-    texts = [questions.texts[at] for at in passages]
-    ids, mask = padded([np.concatenate(([CLS], text.ids, [SEP])) for text in texts])
-    sentences, _ = padded([np.concatenate(([0], text.sentences, [0])) for text in texts])
-    inside = mask.clone()
-    inside[:, 0] = False
-    inside[torch.arange(len(texts)), mask.sum(1) - 1] = False
-    return {"ids": ids, "mask": mask, "sentences": sentences, "inside": inside}
 
 
 def paired_batch(questions: Sequence[Array], texts: Sequence[Array], golds: Sequence[Array]) -> Batch:
@@ -177,111 +78,46 @@ def paired_batch(questions: Sequence[Array], texts: Sequence[Array], golds: Sequ
     }
 
 
-def plan_batches(questions: QuestionSet, tokens: int, epochs: int, seed: int) -> list[list[int]]:
-    """The passages of each step: at most `tokens` with padding, neighbours of the same article together."""
-    random = np.random.default_rng(seed)
-    by_article: dict[str, list[int]] = defaultdict(list)
-    for at, passage in enumerate(questions.passages):
-        if questions.of_passage[at]:
-            by_article[passage.article].append(at)
-    steps: list[list[int]] = []
-    for _ in range(epochs):
-        groups = []
-        for members in by_article.values():
-            order = random.permutation(members).tolist()
-            groups += [order[at : at + 3] for at in range(0, len(order), 3)]
-        lengths = np.array([max(len(questions.texts[at]) for at in group) for group in groups])
-        order = np.argsort(lengths + random.uniform(0, 24, len(groups)))
-        batches: list[list[int]] = [[]]
-        longest = 0
-        for at in order:
-            longest = max(longest, int(lengths[at]) + 34)
-            if batches[-1] and (len(batches[-1]) + len(groups[at])) * longest > tokens:
-                batches.append([])
-                longest = int(lengths[at]) + 34
-            batches[-1] += groups[at]
-        steps += [batches[at] for at in random.permutation(len(batches))]
-    return steps
-
-
-class QuestionBatches(Dataset[Batch]):
-    """Step → batch: passages, at most `per_passage` questions of each, other passages as negatives."""
+class LengthBatches(Dataset[Batch]):
+    """Step → the numbers of rows of similar length, at most `tokens` pieces with padding."""
 
     def __init__(
-        self,
-        questions: QuestionSet,
-        *,
-        tokens: int,
-        epochs: int,
-        seed: int,
-        per_passage: int = 6,
-        negatives: int = 4,
-        weights: NDArray[np.float32] | None = None,
+        self, lengths: NDArray[np.int64], *, tokens: int, epochs: int, seed: int, shuffle: bool = True
     ) -> None:
-        self.questions, self.per_passage, self.negatives, self.seed = questions, per_passage, negatives, seed
-        self.steps = plan_batches(questions, tokens, epochs, seed)
-        self.weights = np.ones(len(questions.questions), np.float32) if weights is None else weights
+        random = np.random.default_rng(seed)
+        self.steps: list[list[int]] = []
+        for _ in range(epochs):
+            noise = random.uniform(0, 24 if shuffle else 0.5, len(lengths))
+            batches: list[list[int]] = [[]]
+            for at in np.argsort(lengths + noise).tolist():
+                width = -(-int(lengths[at] + 1) // WIDTH) * WIDTH
+                if (len(batches[-1]) + 1) * width > tokens:
+                    batches.append([])
+                batches[-1].append(at)
+            places = random.permutation(len(batches)) if shuffle else range(len(batches))
+            self.steps += [batches[at] for at in places]
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    def __getitem__(self, step: int) -> Batch:
-        random = np.random.default_rng((self.seed, step))
-        passages, questions = self.steps[step], self.questions
-        batch = text_batch(questions, passages)
-        chosen: list[int] = []
-        owners: list[int] = []
-        for row, at in enumerate(passages):
-            picked = questions.of_passage[at]
-            if len(picked) > self.per_passage:
-                picked = random.choice(picked, self.per_passage, False).tolist()
-            chosen += picked
-            owners += [row] * len(picked)
-        count, width = len(chosen), batch["ids"].shape[1]
-        typed = random.random(count) < TYPED
-        forms = [
-            (questions.typed if other else questions.questions)[q]
-            for q, other in zip(chosen, typed, strict=True)
-        ]
-        batch["question_ids"], batch["question_mask"] = padded(forms, 8)
-        batch["owners"] = owner = torch.tensor(owners)
-        spans = np.full((count, ANSWERS, 2), -1, np.int64)
-        soft = np.full((count, 2, width), -np.inf, np.float16)
-        for row, q in enumerate(chosen):
-            golds, labels = questions.golds[q][:ANSWERS], questions.soft[q]
-            spans[row, : len(golds)] = golds + 1
-            if labels is not None:
-                soft[row, :, 1 : 1 + labels.shape[1]] = labels
-        batch |= {"spans": torch.from_numpy(spans), "soft": torch.from_numpy(soft)}
-        batch["taught"] = torch.tensor([questions.soft[q] is not None for q in chosen], dtype=torch.bool)
-        batch["absent"] = torch.tensor([q in questions.absent for q in chosen], dtype=torch.bool)
-        batch["weights"] = torch.from_numpy(self.weights[chosen])
-        names = [questions.passages[at].article for at in passages]
-        _, articles = np.unique(names, return_inverse=True)
-        rows = np.array(owners)
-        others = random.integers(0, len(passages), (count, self.negatives))
-        same = (articles[rows, None] == articles) & (rows[:, None] != np.arange(len(passages)))
-        near = (same * random.random(same.shape)).argmax(1)
-        others[:, 0] = np.where(same.any(1), near, others[:, 0])
-        batch["others"] = torch.from_numpy(others)
-        batch["foreign"] = torch.from_numpy(articles[others] != articles[rows, None])
-        batch["other"] = batch["others"] != owner[:, None]
-        return batch
+
+def answer_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of the probability of any answer of each row, 0 if it has none, and whether it has one.
+
+    `scores` `[Q, 2, n]` are of starts and ends, `spans` `[Q, a, 2]` the answers, -1 after the last.
+    """
+    logs, at = scores.log_softmax(-1), spans.clamp(min=0)
+    known = spans[..., 0] >= 0
+    both = logs[:, 0].gather(1, at[..., 0]) + logs[:, 1].gather(1, at[..., 1])
+    # Not -inf: the gradient of a log-sum without terms is NaN.
+    total, has_answer = both.masked_fill(~known, -1e4).logsumexp(1), known.any(1)
+    return torch.where(has_answer, total, 0.0), has_answer
 
 
-class QuestionsAlone(Dataset[Batch]):
-    """Step → batch of questions without passages, drawn at random."""
-
-    def __init__(self, questions: Sequence[NDArray[np.int32]], *, size: int, epochs: int, seed: int) -> None:
-        self.questions, self.seed = questions, seed
-        self.size = min(size, len(questions))
-        self.count = max(1, epochs * len(questions) // self.size)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, step: int) -> Batch:
-        random = np.random.default_rng((self.seed, step))
-        chosen = random.integers(0, len(self.questions), self.size)
-        ids, mask = padded([self.questions[q] for q in chosen], 8)
-        return {"ids": ids, "mask": mask}
+def span_loss(network: SpanNetwork, batch: Batch) -> Loss:
+    """The mean loss of start and end, over all answers of a question, and of whether there is one."""
+    scores, present = network(batch["ids"], batch["mask"], batch["types"], batch["inside"])
+    answered, has_answer = answer_scores(scores, batch["spans"])
+    found = -answered.sum() / has_answer.sum().clamp(min=1)
+    absent = functional.binary_cross_entropy_with_logits(present, has_answer.float())
+    return found + _PRESENT * absent, {"found": found.detach(), "absent": absent.detach()}

@@ -4,10 +4,10 @@ import gzip
 import hashlib
 import lzma
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +16,6 @@ from attar.errors import FormatError, OptionError, quoted
 from attar.files import MAX_DECOMPRESSED
 from attar.options import check_ranges, option
 
-_PATHS = ("base", "init", "teacher", "look_base", "exclude")
 # Passages that share this many words in a row are the same text.
 _RUN = 13
 # The last questions of a passage have no answer if it has at least this many more questions than marked answers,
@@ -30,33 +29,16 @@ _Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
-class QuestionOptions:
-    """One run of `attar train-questions`: a new reader from a published encoder, or `init` fine-tuned."""
+class RunOptions:
+    """What every run is begun with. A person's own questions are few: small steps."""
 
+    paths: ClassVar[tuple[str, ...]] = ("init",)
     data: tuple[str, ...]
     out: str = option(MISSING, "Folder to write.", "-o")
-    base: str = option("", "Folder of a published encoder to start from.")
-    init: str = option(
-        "",
-        "Train this reader on; without --teacher its second look alone, and libraries stay as they are.",
-    )
-    teacher: str = option(
-        "", "Folder of MPNet, to teach the reader; a new reader is taught by --base otherwise."
-    )
-    look_base: str = option(
-        "", "Folder of a published encoder that the second look starts from; the reader's own otherwise."
-    )
-    calibrate_only: bool = option(
-        False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
-    )
-    exclude: str = option("", "Test set; passages that share 13 consecutive words with it are left out.")
-    values: int = option(0, "Size d of values; 0 disables fixed-size memories.", min=0)
-    epochs: int = option(0, "Epochs of the last network; 0: 7, or 3 with --init.", min=0)
-    look_epochs: int = option(6, "Epochs of the second look, if it has a teacher.", min=1)
-    lr: float = option(0.0, "Peak learning rate of AdamW; 0: 2e-4, or 5e-5 with --init.", min=0)
-    batch_tokens: int = option(
-        0, "Word pieces of passages per step, with padding; 0: 12,000, or 3,000 with --init.", min=0
-    )
+    init: str = option(MISSING, "Reader to train on: a folder, or answers.")
+    epochs: int = option(3, "Epochs.", min=1)
+    lr: float = option(5e-5, "Peak learning rate of AdamW.", min=0)
+    batch_tokens: int = option(3_000, "Word pieces per step, with padding.", min=1)
     seed: int = option(1, "Random seed.", min=0, max=2**31 - 1)
 
     def __post_init__(self) -> None:
@@ -64,25 +46,30 @@ class QuestionOptions:
         check_ranges(self)
         if not self.data:
             raise OptionError("there are no files of questions", "give at least one")
-        if bool(self.base) == bool(self.init):
-            came = "both" if self.base else "neither"
-            raise OptionError.expected("--base and --init", "one of them", came)
-        if self.calibrate_only and not self.init:
-            raise OptionError("--calibrate-only needs a reader to calibrate", "name it by --init")
-        # A person's own questions are few: more steps.
-        defaults = (3, 3_000, 5e-5) if self.init else (7, 12_000, 2e-4)
-        for name, default in zip(("epochs", "batch_tokens", "lr"), defaults, strict=True):
-            object.__setattr__(self, name, getattr(self, name) or default)
 
     @property
     def folder(self) -> Path:
         return Path(self.out)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the result depends on."""
+        return self.data
+
     def described(self) -> dict[str, Any]:
         """The options that determine the result, with names instead of paths."""
         options = {name: value for name, value in vars(self).items() if name != "out"}
-        names = {name: Path(options[name]).name for name in _PATHS}
+        names = {name: Path(options[name]).name for name in self.paths}
         return options | names | {"data": [Path(path).name for path in self.data]}
+
+
+@dataclass(frozen=True)
+class QuestionOptions(RunOptions):
+    """One run of `attar train-questions`."""
+
+    calibrate_only: bool = option(
+        False, "Train nothing: write the reader of --init with probabilities calibrated by these questions."
+    )
 
 
 @dataclass(frozen=True)
@@ -260,13 +247,8 @@ def _decoded(content: bytes, form: type[_Row], where: str) -> _Row:
         raise FormatError(f"{where} does not have the format of a question set: {fault}") from fault
 
 
-def without_overlap(passages: Iterable[Passage], test: Sequence[Passage]) -> list[Passage]:
-    """The passages that share no 13 words in a row with a test set."""
-    seen: set[int] = set().union(*(_runs(passage.text) for passage in test))
-    return [passage for passage in passages if seen.isdisjoint(_runs(passage.text))]
-
-
-def _runs(text: str) -> set[int]:
+def word_runs(text: str) -> set[int]:
+    """A hash of each 13 words in a row."""
     words = text.lower().split()
     return {hash(tuple(words[at : at + _RUN])) for at in range(len(words) - _RUN + 1)}
 
@@ -296,7 +278,7 @@ def _same_articles(passages: Sequence[Passage]) -> list[frozenset[str]]:
     first: dict[int, str] = {}
     for passage in passages:
         group = group_of.setdefault(passage.article, {passage.article})
-        same = {first.setdefault(run, passage.article) for run in _runs(passage.text)}
+        same = {first.setdefault(run, passage.article) for run in word_runs(passage.text)}
         for name in same:
             other = group_of.setdefault(name, {name})
             if other is not group:

@@ -16,9 +16,8 @@ from attar.progress import Progress, ignore_progress
 from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.reader.second_look import LookInput
-from attar.training.batches import ANSWERS, TYPED, Array, Batch, paired_batch
+from attar.training.batches import ANSWERS, TYPED, Array, Batch, LengthBatches, paired_batch
 from attar.training.data import Passage, PassageQuestion
-from attar.training.teacher import LengthBatches
 from attar.training.variants import as_typed
 
 # How many sentences a question is read with, and how often also with the best one alone.

@@ -6,10 +6,10 @@ A stage is a network that is fitted step by step, checkpointed, and continued wh
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -21,9 +21,8 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from attar.errors import FormatError, OptionError
 from attar.files import atomic_file
 from attar.progress import Progress
-from attar.training.batches import Array, Batch, half_precision
-from attar.training.data import QuestionOptions
-from attar.training.teacher import Loss
+from attar.training.batches import Array, Batch, Loss, half_precision
+from attar.training.data import RunOptions
 
 # The folder of a run, in its reader's folder, and its files.
 RUN = "run"
@@ -37,7 +36,6 @@ _WORKERS = 8
 Say = Callable[[str], None]
 # The options of a run, and a hash of each of its files.
 Begun = dict[str, dict[str, Any]]
-Module = TypeVar("Module", bound=nn.Module)
 # Steps between checkpoints, and between lines of the log.
 CHECKPOINT_STEPS = 400
 # No two runs have the same seeds of steps.
@@ -53,10 +51,14 @@ def silent(line: str) -> None:
 class QuestionRun:
     """A run's options and folder. Each stage's result is a file in it; a stage whose file is there is skipped."""
 
-    def __init__(self, options: QuestionOptions, progress: Progress, say: Say) -> None:
+    def __init__(self, options: RunOptions, progress: Progress, say: Say) -> None:
         self.options, self.progress, self.say = options, progress, say
         self.folder = options.folder / RUN
         on_gpu = torch.cuda.is_available()
+        if on_gpu:
+            # Lengths change from step to step, which cuDNN's attention is slow at.
+            torch.backends.cuda.enable_cudnn_sdp(False)
+            torch.set_float32_matmul_precision("high")
         self.device = torch.device("cuda" if on_gpu else "cpu")
         self.workers = _WORKERS if on_gpu else 0
         self.history: list[Row] = []
@@ -86,7 +88,7 @@ class QuestionRun:
 
     def _fingerprints(self) -> dict[str, str]:
         digests = {}
-        for path in filter(None, (*self.options.data, self.options.exclude)):
+        for path in self.options.files:
             try:
                 with open(path, "rb") as file:
                     digests[Path(path).name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -108,11 +110,6 @@ class QuestionRun:
             if digest != then["files"].get(name):
                 raise OptionError(f"{folder}: {name} is another file than in the earlier run", remedy)
 
-    def module(self, make: Callable[[], Module]) -> Module:
-        """A new network: the same, whichever stages were skipped before."""
-        torch.manual_seed(self.options.seed)
-        return make()
-
     def fit(
         self,
         name: str,
@@ -122,13 +119,12 @@ class QuestionRun:
         *,
         lr: float,
         heads: float = 5.0,
-        evaluate: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         """Train a network, unless its file is there; afterwards it has the weights of the file, and is on the GPU."""
         file, last = self.folder / f"{name}.safetensors", self.folder / f"{name}.ckpt"
         if not file.is_file():
             network = module.to(self.device)
-            stage = Stage(self, name, network, loss, batches(), lr=lr, heads=heads, evaluate=evaluate)
+            stage = Stage(self, name, network, loss, batches(), lr=lr, heads=heads)
             self.say(f"{name}: {stage.steps:,} steps" + (", continued" if last.is_file() else ""))
             rows = stage.fit(last)
             for row in rows:
@@ -177,10 +173,9 @@ class Stage:
         *,
         lr: float,
         heads: float,
-        evaluate: Callable[[], Mapping[str, float]] | None,
     ) -> None:
         self.run, self.name, self.module, self.loss, self.batches = run, name, module, loss, batches
-        self.device, self.evaluate = run.device, evaluate
+        self.device = run.device
         self.steps = len(batches)  # type: ignore[arg-type]  # those here have a length
         self.optimizer = self._optimizer(lr, heads)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, self._lr_factor)
@@ -211,7 +206,7 @@ class Stage:
         return self.history
 
     def _fit_until(self, end: int) -> Row:
-        """Take the steps up to the next checkpoint; returns mean losses, and what is measured on held-out questions."""
+        """Take the steps up to the next checkpoint; returns mean losses."""
         first, sums = self.step, dict[str, Tensor]()
         self.module.train()
         for batch in make_loader(Subset(self.batches, range(first, end)), self.run.workers):
@@ -225,8 +220,6 @@ class Stage:
             self.step += 1
         row: Row = {"stage": self.name, "step": self.step, "steps": self.steps}
         row |= {name: round(float(value / (end - first)), 4) for name, value in sums.items()}
-        if self.evaluate is not None:
-            row |= self.evaluate()
         return row
 
     def _loss(self, batch: Batch) -> Loss:

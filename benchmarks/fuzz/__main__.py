@@ -14,10 +14,10 @@ import typer
 
 from attar.errors import OptionError
 from benchmarks.command import run_command
-from benchmarks.fuzz.documents import command_target, documents_target, jobs_target, uploads_target
+from benchmarks.fuzz.documents import command_target, documents_target, uploads_target
 from benchmarks.fuzz.folders import import_target, reader_target
 from benchmarks.fuzz.http import http_target
-from benchmarks.fuzz.reading import library_target, source_target, text_target
+from benchmarks.fuzz.reading import library_target, text_target
 from benchmarks.fuzz.records import envelope_target, memory_target, signature_target, store_target
 from benchmarks.fuzz.target import Target, run
 
@@ -28,10 +28,8 @@ TARGETS = {
     "store": store_target,
     "import": import_target,
     "reader": reader_target,
-    "source": source_target,
     "documents": documents_target,
     "uploads": uploads_target,
-    "jobs": jobs_target,
     "command": command_target,
     "text": text_target,
     "library": library_target,
@@ -39,7 +37,7 @@ TARGETS = {
 }
 # Examples in one turn of a target: those in forks and over HTTP take longer.
 _EXAMPLES = {"store": 40, "import": 40, "reader": 40}
-_EXAMPLES |= {"command": 10, "library": 60, "text": 60, "http": 60, "uploads": 60, "jobs": 30}
+_EXAMPLES |= {"command": 10, "library": 60, "text": 60, "http": 60, "uploads": 40}
 
 
 def fuzz(name: str, folder: Path, examples: int, seed: int | None) -> tuple[int, str]:

@@ -5,6 +5,8 @@ They are read through the child process, sent to a server, and named on the comm
 
 import gzip
 import io
+import json
+import lzma
 import shutil
 import subprocess
 import sys
@@ -23,11 +25,11 @@ from hypothesis import strategies as st
 from attar.documents.extracted import SourceDocument
 from attar.documents.workers import FileReader
 from attar.options import FileLimits
-from benchmarks import document_files as made
 from benchmarks.fuzz.http import Server, checked_server
-from benchmarks.fuzz.mutations import mutated_bytes, texts
+from benchmarks.fuzz.mutations import json_values, mutated_bytes, texts
 from benchmarks.fuzz.target import Target, one_line
 from benchmarks.tiny_reader import save_tiny_reader
+from tests.documents import document_files as made
 from tests.documents.attacks import ATTACKS
 
 _TEXT = "# One\n\nAnn Lee met Bob Ray in Bath.\n\n# Two\n\nThe rent is 900 pounds, due on 4 March."
@@ -59,6 +61,7 @@ def originals() -> dict[str, bytes]:
         "a.zip": made.zip_of({"x/a.txt": b"Ann left.", "b.csv": rows, "c.zip": made.zip_of({"d.eml": mail})}),
         "a.tar.gz": made.tar_of({"x/a.txt": b"Ann left.", "b.html": made.html_of(_TEXT)}, "gz"),
         "a.txt.gz": gzip.compress(_TEXT.encode()),
+        "a.jsonl.xz": lzma.compress(b'{"id": "x", "text": "Ann left."}\n'),
         "a.txt": _TEXT.encode("utf-16"),
     }
 
@@ -97,7 +100,11 @@ def files() -> st.SearchStrategy[tuple[str, bytes]]:
         names, texts.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=60)
     )
     exchanged = st.tuples(names, st.sampled_from([data for _, data in known]))
-    return changed | changed | changed | odd | exchanged
+    row = texts.map(lambda text: {"text": text, "id": text[:9]}) | json_values
+    rows = st.lists(row.map(lambda value: json.dumps(value).encode()), max_size=4).map(b"\n".join)
+    lines = st.tuples(st.just("a.jsonl"), rows | rows.flatmap(mutated_bytes))
+    packed = lines.map(lambda file: (f"{file[0]}.xz", lzma.compress(file[1], preset=0)))
+    return changed | changed | changed | odd | exchanged | lines | packed
 
 
 @contextmanager
@@ -133,19 +140,6 @@ def _check_document(found: SourceDocument) -> None:
             raise AssertionError(f"a label of {len(label)} characters or several lines")
 
 
-@contextmanager
-def uploads_target(folder: Path) -> Iterator[Target]:
-    """Files sent to a live server: no 5xx but 503, and what was added can be listed, shown and removed."""
-    with checked_server(folder) as server:
-
-        def check(example: tuple[str, bytes]) -> None:
-            name, data = example
-            answers = server.answer("POST", f"/v1/files?name={name}&replace=1", data)
-            _show_and_remove(server, answers.get("changes", []))
-
-        yield Target(files(), check)
-
-
 def _show_and_remove(server: Server, changes: list[dict[str, Any]]) -> None:
     """Show and remove what was added; a file may have two documents of one name, which replace each other."""
     for name in {change["name"] for change in changes}:
@@ -156,20 +150,28 @@ def _show_and_remove(server: Server, changes: list[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def jobs_target(folder: Path) -> Iterator[Target]:
-    """Files added by jobs, which are looked at and cancelled meanwhile: each ends, and tells what it has added."""
+def uploads_target(folder: Path) -> Iterator[Target]:
+    """Files sent to a live server: no 5xx but 503, and what was added can be listed, shown and removed.
+
+    One is answered at once; several are added by jobs, which are looked at and cancelled meanwhile: each ends, and
+    tells what it has added.
+    """
     with checked_server(folder) as server:
 
         def check(example: tuple[list[tuple[tuple[str, bytes], str]], list[tuple[str, int]]]) -> None:
             sent, looks = example
-            paths = []
+            paths, changes = [], []
+            header = "Prefer: respond-async" if len(sent) > 1 else "Accept: */*"
             for (name, data), source in sent:
                 path = f"/v1/files?name={name}&replace=1&source={quote(source, safe='')}"
-                job = server.answer("POST", path, data, "Prefer: respond-async")
-                paths += [f"/v1/jobs/{job['id']}"] if "id" in job else []
+                answer = server.answer("POST", path, data, header)
+                changes += answer.get("changes", [])
+                paths += [f"/v1/jobs/{answer['id']}"] if "id" in answer else []
             for method, at in looks if paths else []:
                 server.answer(method, paths[at % len(paths)])
-            _show_and_remove(server, [c for path in paths for c in _ended(server, path).get("changes", [])])
+            _show_and_remove(
+                server, changes + [c for path in paths for c in _ended(server, path).get("changes", [])]
+            )
 
         sources = texts.map(_argument)
         looks = st.tuples(st.sampled_from(["GET", "DELETE"]), st.integers(0, 9))

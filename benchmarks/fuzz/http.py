@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from attar.library.library import Library
 from attar.store.store import Store
-from benchmarks.document_files import zip_of
 from benchmarks.fuzz.mutations import Json, mutated_bytes, mutated_json, texts
 from benchmarks.fuzz.target import Target
 from benchmarks.server import ServerProcess, serving
 from benchmarks.tiny_reader import save_tiny_reader
+from tests.documents.document_files import zip_of
 
 # Memory may grow while caches fill; a leak of a request's size would pass this within the hour.
 _GROWTH = 1.5

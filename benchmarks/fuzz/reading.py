@@ -1,8 +1,6 @@
 """Targets: texts, questions, names and titles, into a reader and a library."""
 
 import itertools
-import json
-import lzma
 import math
 import tempfile
 from collections.abc import Iterator
@@ -12,12 +10,11 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from attar.documents.workers import read_sources
 from attar.errors import AttarError
 from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.reader.reader import Reader
-from benchmarks.fuzz.mutations import json_values, mutated_bytes, texts
+from benchmarks.fuzz.mutations import texts
 from benchmarks.fuzz.target import Target, refused
 from benchmarks.tiny_reader import load_tiny_reader
 
@@ -122,32 +119,3 @@ def _check_passages(library: Library, quote: str) -> str:
         if text[place.start : place.end] != place.text:
             raise AssertionError(f"a passage that is not in {place.document!r}: {place}")
     return verified.verdict
-
-
-@contextmanager
-def source_target(folder: Path) -> Iterator[Target]:
-    """Files that `attar add` reads: text, JSON lines, compressed."""
-    folder.mkdir(exist_ok=True)
-
-    def check(example: tuple[str, bytes]) -> None:
-        suffix, data = example
-        file = folder / f"source{suffix}"
-        file.write_bytes(
-            lzma.compress(data, preset=0) if suffix.endswith("xz") and data[:1] != b"\xfd" else data
-        )
-        with refused():
-            for document in read_sources([file]):
-                if not (isinstance(document.text, str) and document.name and document.source):
-                    raise AssertionError(f"a document without a text or a name: {document}")
-
-    line = json_values.map(lambda value: json.dumps(value).encode())
-    row = texts.map(lambda text: json.dumps({"text": text, "id": text[:9]}).encode())
-    lines = st.lists(line | row, max_size=4).map(b"\n".join)
-    data = lines | lines.flatmap(mutated_bytes) | st.binary(max_size=60) | texts.map(_encoded)
-    packed = lines.flatmap(lambda whole: mutated_bytes(lzma.compress(whole, preset=0)))
-    suffixes = st.sampled_from([".txt", ".jsonl", ".txt.xz", ".jsonl.xz", ".tar.xz"])
-    yield Target(st.tuples(suffixes, data | packed), check)
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

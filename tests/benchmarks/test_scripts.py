@@ -51,12 +51,9 @@ def test_runs(script: str) -> None:
 
 
 def test_the_recipe_of_a_reader(base: Path, data: tuple[Path, Path], tmp_path: Path) -> None:
-    """A base with fewer pieces, a run, and what its teacher answers."""
+    """A base with fewer pieces, a run, and the questions that it has held out."""
     run("prune_base", base, data[0], "--vocabulary", "200", "--out", tmp_path / "base")
-    command = ("train-questions", *data, "--base", tmp_path / "base", "--out", tmp_path / "reader")
-    subprocess.run([sys.executable, "-m", "attar", *map(str, command), "--epochs", "1"], check=True)
-    teacher = tmp_path / "reader" / "run"
-    run("question_baselines", EVERYDAY, "--base", tmp_path / "base", "--teacher", teacher)
+    run("new_reader", *data, "--base", tmp_path / "base", "--out", tmp_path / "reader", "--epochs", "1")
     held = tmp_path / "held-out.jsonl"
     run("held_out", *data, "--of", data[0], "--out", held)
     assert 0 < len(held.read_text().splitlines()) < len(data[0].read_text().splitlines())

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from attar.store.store import Store
-from benchmarks.office_files import picture_of
 from benchmarks.stories import tell_stories
+from tests.documents.office_files import picture_of
 
 
 def test_add_prints_each_document_and_the_counts(place, attar):

@@ -45,15 +45,10 @@ def test_evaluation_prints_a_table(attar, squad, tiny_reader_folder) -> None:
         ("evaluate-questions squad.json --paragraphs 0", "--paragraphs: expected a number"),
         ("evaluate-questions none.json", "none.json cannot be read: No such file"),
         ("evaluate-questions bad.jsonl", "bad.jsonl, line 2 does not have the format of a question set"),
-        ("train-questions squad.json --out r", "--base and --init: expected one of them, got neither"),
+        ("train-questions squad.json --out r --init nowhere", "nowhere"),
         ("train-questions bad.jsonl --out r --init answers", "bad.jsonl, line 2"),
-        ("train-questions squad.json --out r --base nowhere", "nowhere is not the folder of an encoder"),
-        ("train-questions none.json --out r --base b", "none.json cannot be read: No such file"),
-        (
-            "train-questions squad.json --out r --init answers --values 8",
-            "--values is fixed by the reader of",
-        ),
-        ("train-questions squad.json --out r --base b --resume --replace", "exclude each other"),
+        ("train-questions none.json --out r --init answers", "none.json cannot be read: No such file"),
+        ("train-questions squad.json --out r --init answers --resume --replace", "exclude each other"),
     ],
 )
 def test_a_mistake_is_one_line(attar, squad, monkeypatch, arguments, part) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.document_files import pdf_of
+from tests.documents.document_files import pdf_of
 from tests.ops.test_packages import HIDING, modules_beside, required_names
 
 from .conftest import Cloze, Ran, all_commands, assert_one_line, run_attar

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attar.cli.main import main
-from benchmarks.scale import Prices, price_table
+from benchmarks.scale import price_table
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def test_the_caption_of_budgets_is_what_the_table_says():
 
 
 def test_prices_are_those_that_the_command_computes():
-    assert price_table(Prices()) in PAGES[ROOT / "docs" / "scale.md"]
+    assert price_table() in PAGES[ROOT / "docs" / "scale.md"]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import openpyxl
 
-from benchmarks.document_files import docx_of, zip_of
+from tests.documents.document_files import docx_of, zip_of
 
 
 class Attack(NamedTuple):

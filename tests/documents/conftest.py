@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from attar.documents.extracted import SourceDocument
-from benchmarks.document_files import read_here
+from tests.documents.document_files import read_here
 
 TEXT = """To all members of the Harbour Street choir
 

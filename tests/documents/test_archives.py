@@ -9,7 +9,7 @@ import pytest
 
 from attar.documents import archives
 from attar.errors import AttarError, FormatError
-from benchmarks.document_files import docx_of, eml_of, html_of, pdf_of, tar_of, zip_of
+from tests.documents.document_files import docx_of, eml_of, html_of, pdf_of, tar_of, zip_of
 
 FILES = {
     "a.txt": b"Ann left.",

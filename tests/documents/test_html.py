@@ -3,8 +3,8 @@
 import pytest
 
 from attar.errors import FormatError
-from benchmarks.document_files import epub_of, html_of, zip_of
 from tests.documents.conftest import TEXT, place_of, recovered
+from tests.documents.document_files import epub_of, html_of, zip_of
 
 PLAIN = TEXT.replace("# ", "")
 

@@ -3,9 +3,9 @@
 import pytest
 
 from attar.errors import FormatError
-from benchmarks.document_files import docx_of, eml_of, html_of, pdf_of, xlsx_of, zip_of
-from benchmarks.office_files import compound_file, msg_of, odp_of, ods_of, odt_of, pptx_of, rtf_of
 from tests.documents.conftest import TEXT, recovered
+from tests.documents.document_files import docx_of, eml_of, html_of, pdf_of, xlsx_of, zip_of
+from tests.documents.office_files import compound_file, msg_of, odp_of, ods_of, odt_of, pptx_of, rtf_of
 
 PLAIN = TEXT.replace("# ", "")
 SLIDES = [("Spring show", "Doors open at nine\nEntry is free", "")]

@@ -6,9 +6,9 @@ import pytest
 
 from attar.documents.workers import read_sources
 from attar.errors import FormatError
-from benchmarks.document_files import eml_of, mbox_of, pdf_of
-from benchmarks.office_files import msg_of, msg_storage
 from tests.documents.conftest import place_of
+from tests.documents.document_files import eml_of, mbox_of, pdf_of
+from tests.documents.office_files import msg_of, msg_storage
 
 INTRODUCTION = (
     "This e-mail was sent by Ann Lee (ann@example.org). It was sent to Bob Ray (bob@example.org) "

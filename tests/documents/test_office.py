@@ -8,9 +8,9 @@ import pytest
 
 from attar.documents import office
 from attar.errors import FormatError
-from benchmarks.document_files import docx_of, xlsx_of, zip_of
-from benchmarks.office_files import odp_of, ods_of, odt_of, pptx_of, rtf_of
 from tests.documents.conftest import TEXT, place_of
+from tests.documents.document_files import docx_of, xlsx_of, zip_of
+from tests.documents.office_files import odp_of, ods_of, odt_of, pptx_of, rtf_of
 
 SLIDES = [
     ("Spring show", "Doors open at nine\nEntry is free", ""),

@@ -4,8 +4,8 @@ import pytest
 
 from attar.documents.pdf import join_pages
 from attar.errors import FormatError
-from benchmarks.document_files import pdf_of, pdf_table_of
 from tests.documents.conftest import place_of
+from tests.documents.document_files import pdf_of, pdf_table_of
 
 
 def test_pages_title_and_date_are_kept(one):

@@ -10,7 +10,7 @@ import pytest
 
 from attar.documents.plain import decode_text
 from attar.errors import FormatError
-from benchmarks.document_files import read_here
+from tests.documents.document_files import read_here
 
 WORDS = "Brontë’s café – “naïve” and déjà vu, £12 in all. " * 3
 

@@ -12,8 +12,8 @@ from attar.documents.sources import find_files
 from attar.documents.workers import FileReader
 from attar.errors import AttarError, FormatError, MissingError
 from attar.options import FileLimits
-from benchmarks.document_files import docx_of, pdf_of, xlsx_of
-from benchmarks.office_files import compound_file, picture_of
+from tests.documents.document_files import docx_of, pdf_of, xlsx_of
+from tests.documents.office_files import compound_file, picture_of
 
 needs_ocr = pytest.mark.skipif(not programs.has_ocr(), reason="needs tesseract")
 needs_office = pytest.mark.skipif(not programs.has_office(), reason="needs LibreOffice")

@@ -12,7 +12,7 @@ import pytest
 from attar.documents.sources import find_files
 from attar.documents.workers import read_sources
 from attar.errors import FormatError
-from benchmarks.document_files import read_here
+from tests.documents.document_files import read_here
 
 
 def read(*paths: Path) -> list[tuple[str, str, str]]:
@@ -124,7 +124,7 @@ def test_a_url_is_refused_in_one_line(url: str) -> None:
 BOMB = """
 import resource, sys
 from attar.errors import AttarError, FormatError
-from benchmarks.document_files import docx_of
+from tests.documents.document_files import docx_of
 from attar.documents import read_sources
 limit = 2**30
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

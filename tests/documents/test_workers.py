@@ -22,8 +22,8 @@ from attar.documents.workers import FileFault, FileReader, read_sources
 from attar.errors import AttarError, FormatError
 from attar.options import FileLimits
 from attar.progress import StoppedError, stopped_by
-from benchmarks.document_files import read_here
 from tests.documents.attacks import ATTACHED, ATTACKS
+from tests.documents.document_files import read_here
 
 FAULT = msgspec.msgpack.encode(FileFault("of a member"))
 LIMITS = FileLimits(max_file_memory_mb=256, max_file_seconds=20, seconds=60)

@@ -6,7 +6,7 @@ from attar.documents.sources import find_files
 from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
 from attar.store.records import Origin, unpack_parts
-from benchmarks.document_files import pdf_of
+from tests.documents.document_files import pdf_of
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
-from attar.training.published import from_published
+from benchmarks.new_reader.published import from_published
 
 SHAPE = TransformerShape(vocabulary=11, size=8, layers=2, heads=2, feedforward=12, positions=16)
 

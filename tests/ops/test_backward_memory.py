@@ -1,16 +1,69 @@
 """What backward costs in bytes, as a slope in n: as F does (n · k), not as every C_t would (n · k²)."""
 
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attar.ops.gram import encode
 from attar.ops.reference import AffineGates
 from attar.ops.scan import encode_adaptive
-from benchmarks.allocations import peak_bytes
 
 pytestmark = pytest.mark.slow
 
 FLOAT = 4
+
+
+class Allocations(TorchDispatchMode):
+    """Counts the bytes of tensor storages that are made inside its block, and their peak."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live = self.peak = 0
+        self._known: dict[int, weakref.ref[Any]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operation and count what it made, but not what it was given."""
+        for tensor in _tensors_in((args, *(kwargs or {}).values())):
+            self._count(tensor, made_here=False)
+        result = func(*args, **(kwargs or {}))
+        for tensor in _tensors_in(result):
+            self._count(tensor, made_here=True)
+        return result
+
+    def _count(self, tensor: Tensor, *, made_here: bool) -> None:
+        storage = tensor.untyped_storage()
+        key, size = storage._cdata, storage.nbytes() if made_here else 0
+        if key in self._known:
+            return
+
+        def freed(_: Any) -> None:
+            self.live -= size
+            self._known.pop(key, None)
+
+        self._known[key] = weakref.ref(storage, freed)
+        self.live += size
+        self.peak = max(self.peak, self.live)
+
+
+def _tensors_in(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors_in(part)
+
+
+def peak_bytes(run):
+    """The peak of the bytes that `run` allocates for tensors."""
+    made = Allocations()
+    with made:
+        run()
+    return made.peak
 
 
 def slope(train, k):

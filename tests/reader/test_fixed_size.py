@@ -89,7 +89,7 @@ def test_readers_refuse_the_memories_of_the_other_form(reader, parts):
 
 
 def test_a_reader_without_such_weights_is_refused():
-    with pytest.raises(OptionError, match=r"no memories of fixed size; add them with .* --values 64"):
+    with pytest.raises(OptionError, match="no memories of fixed size; use `fixed`"):
         FixedSizeReader(tiny_parts())
 
 

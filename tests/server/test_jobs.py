@@ -12,7 +12,7 @@ from attar.errors import NameTakenError, UnavailableError
 from attar.server import jobs
 from attar.server.jobs import Jobs
 from attar.server.problems import ProblemError
-from benchmarks.document_files import zip_of
+from tests.documents.document_files import zip_of
 
 from .conftest import Hold, wait_until
 

@@ -7,7 +7,7 @@ import pytest
 import attar
 from attar import wire
 from attar.errors import FormatError, NameTakenError, OptionError
-from benchmarks.document_files import docx_of, eml_of, epub_of, pdf_of, tar_of, zip_of
+from tests.documents.document_files import docx_of, eml_of, epub_of, pdf_of, tar_of, zip_of
 
 TEXT = "Then Ann met Bob. Bob left for Rome."
 BYTES = {"content-type": "application/octet-stream"}

@@ -25,8 +25,8 @@ from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.store.store import Store
 from attar.text.sentences import sentence_spans
-from benchmarks.document_files import read_here
 from benchmarks.tiny_reader import load_tiny_reader
+from tests.documents.document_files import read_here
 from tests.text.worst_texts import MARKUP, TEXTS
 
 QUESTION = "Who met Ann in the town?"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from attar.errors import FormatError
-from attar.training.data import Passage, PassageQuestion, hold_out, read_passages, without_overlap
+from attar.training.data import Passage, PassageQuestion, hold_out, read_passages
 
 TEXT = "Ann moved to Leeds in May."
 SQUAD = {
@@ -134,13 +134,6 @@ def test_a_file_that_decompresses_to_more_than_the_limit_is_refused(tmp_path: Pa
         read_passages(packed, max_bytes=1_000_000)
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
-
-
-def test_passages_that_share_13_words_with_a_test_set_are_left_out() -> None:
-    words = " ".join(f"w{at}" for at in range(13))
-    test = [Passage(f"before {words} after", "t")]
-    same, near = Passage(f"other {words.upper()} end", "a"), Passage(words.removesuffix(" w12"), "b")
-    assert without_overlap([same, near], test) == [near]
 
 
 class TestHoldingOut:

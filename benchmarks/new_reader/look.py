@@ -19,23 +19,19 @@ from torch.utils.data import Dataset
 from attar.nn.spans import SpanNetwork
 from attar.training.batches import (
     ANSWERS,
-    LONGEST_PASSAGE,
     TYPED,
     WIDTH,
     Array,
     Batch,
-    QuestionSet,
-    half_precision,
+    Loss,
+    answer_scores,
     paired_batch,
 )
-from attar.training.evaluation import exact, f1
-from attar.training.student import TEMPERATURE
-from attar.training.teacher import (
+from benchmarks.new_reader.questions import LONGEST_PASSAGE, QuestionSet
+from benchmarks.new_reader.student import TEMPERATURE
+from benchmarks.new_reader.teacher import (
     STUDENT_FLOOR,
-    Loss,
     TeacherLabels,
-    answer_scores,
-    best_spans,
     pseudo_labels,
     with_golds,
 )
@@ -58,8 +54,6 @@ _LOWEST = -1e4
 _TAUGHT, _KNOWN, _PRESENT = 0.7, 0.5, 1.0
 # How much a question counts if it is not known whether it has an answer.
 _UNSURE = 0.5
-# Held-out questions that the accuracy is measured with, how many at a time, and with how many sentences.
-_MEASURED, _ROWS, _MEASURED_SENTENCES = 1_500, 128, 3
 # Parts of a batch, by length.
 _PARTS = 3
 
@@ -229,7 +223,7 @@ class SentenceChooser:
         question: NDArray[np.int32],
         passages: Sequence[int],
         count: int,
-        random: np.random.Generator | None,
+        random: np.random.Generator,
     ) -> list[tuple[int, int]]:
         """The best sentences as (passage, number), in the order of the passages."""
         asked = np.zeros(self.size, np.bool_)
@@ -245,8 +239,7 @@ class SentenceChooser:
             places += [(at, number) for number in range(total)]
             scores += own.tolist()
         values = np.array(scores)
-        if random is not None:
-            values = values + random.normal(0, _NOISE, len(values))
+        values = values + random.normal(0, _NOISE, len(values))
         top = np.sort(np.argsort(-values, kind="stable")[:count])
         return [places[at] for at in top]
 
@@ -305,43 +298,3 @@ def _by_length(network: SpanNetwork, batch: Batch) -> tuple[Tensor, Tensor]:
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
     return (values * weights).sum() / weights.sum().clamp(min=1)
-
-
-@torch.no_grad()
-def look_accuracy(network: SpanNetwork, encoded: QuestionSet, device: torch.device) -> dict[str, float]:
-    """Exact match and F1 of held-out questions, and how well presence tells those without an answer apart.
-
-    Sentences are chosen by the words that they share with the question. `auc` is the probability that a question with
-    an answer has a higher presence than one without.
-    """
-    network.eval()
-    chooser = SentenceChooser(encoded)
-    asked = [*encoded.labelled(), *sorted(encoded.absent)]
-    asked = asked[:: max(1, len(asked) // _MEASURED)]
-    right, overlap = [], []
-    presence: dict[bool, list[float]] = {True: [], False: []}
-    for start in range(0, len(asked), _ROWS):
-        chunk = asked[start : start + _ROWS]
-        questions, owners = [encoded.questions[q] for q in chunk], [encoded.owners[q] for q in chunk]
-        chosen = []
-        for question, own in zip(questions, owners, strict=True):
-            places = chooser.best(question, [own], _MEASURED_SENTENCES, None)
-            chosen.append(chooser.pieces(places, own, LONGEST_PASSAGE - len(question)))
-        joined = paired_batch(questions, [sentences.ids for sentences in chosen], [])
-        batch = {name: value.to(device) for name, value in joined.items()}
-        with half_precision(device):
-            scores, present = network(batch["ids"], batch["mask"], batch["types"], batch["inside"])
-        spans = torch.stack(best_spans(scores)[:2], 1) - batch["offsets"][:, None]
-        for at, q in enumerate(chunk):
-            answered = q not in encoded.absent
-            presence[answered].append(float(present[at]))
-            if answered:
-                first, last = chosen[at].kept[spans[at].tolist()].tolist()
-                given, golds = encoded.span_text(owners[at], first, last), encoded.gold_texts(q)
-                right.append(exact(given, golds))
-                overlap.append(f1(given, golds))
-    results = {"em": np.mean(right), "f1": np.mean(overlap)} if right else {}
-    if all(presence.values()):
-        pairs = np.array(presence[True])[:, None] - np.array(presence[False])
-        results["auc"] = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
-    return {name: round(float(value), 4) for name, value in results.items()}

@@ -18,8 +18,9 @@ from attar.nn.phrases import (
     valid_spans,
 )
 from attar.options import LONGEST
-from attar.training.batches import Batch, QuestionSet
-from attar.training.teacher import STUDENT_FLOOR, Loss, TeacherLabels, pseudo_labels, with_golds
+from attar.training.batches import Batch, Loss
+from benchmarks.new_reader.questions import QuestionSet
+from benchmarks.new_reader.teacher import STUDENT_FLOOR, TeacherLabels, pseudo_labels, with_golds
 
 TEMPERATURE = 1.5
 # Questions that the teacher gives a lower probability of having an answer are taken to have none.

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.document_files import HEADING, saved, zip_of
+from tests.documents.document_files import HEADING, saved, zip_of
 
 
 def pptx_of(slides: Sequence[tuple[str, str, str]]) -> bytes:

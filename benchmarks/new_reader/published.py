@@ -2,27 +2,22 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import safetensors.torch
 import torch
 from jaxtyping import Bool, Float, Int
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attar.errors import FormatError
 from attar.nn.transformer import Transformer
 from attar.options import TransformerShape
 from attar.reader.windows import PieceTokenizer
-from attar.training.batches import CLS, PAD, SEP
+from attar.training.batches import check_special_pieces
 
 Weights = Mapping[str, Tensor]
-_REMEDY = "give the folder of all-MiniLM-L6-v2, or of another encoder of BERT's shape"
-_MPNET_REMEDY = "give the folder of all-mpnet-base-v2"
 # BERT's special pieces under MPNet's names.
 _MPNET_SPECIAL = {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[MASK]": "<mask>"}
 # Rows of MPNet's position embeddings that belong to padding.
@@ -52,51 +47,33 @@ class Base:
 def load_base(path: str | Path) -> Base:
     """The encoder in a folder with `model.safetensors`, `tokenizer.json` and `config.json`."""
     folder = Path(path)
-    with _errors_named(folder, "an encoder", _REMEDY):
-        config = json.loads((folder / "config.json").read_bytes())
-        shape = TransformerShape(
-            config["vocab_size"],
-            config["hidden_size"],
-            config["num_hidden_layers"],
-            config["num_attention_heads"],
-            config["intermediate_size"],
-            config["max_position_embeddings"],
-        )
-        weights = from_published(_float_weights(folder), shape.layers)
-        tokenizer = (folder / "tokenizer.json").read_bytes()
+    config = json.loads((folder / "config.json").read_bytes())
+    weights = from_published(_float_weights(folder), config["num_hidden_layers"])
+    tokenizer = (folder / "tokenizer.json").read_bytes()
     check_special_pieces(PieceTokenizer(tokenizer, str(folder / "tokenizer.json")), str(folder))
-    return Base(shape, weights, tokenizer)
+    return Base(_shape_of(weights, config), weights, tokenizer)
 
 
 def load_mpnet(path: str | Path, tokenizer: bytes) -> Base:
     """MPNet in a folder, with the word vectors of the pieces of another tokenizer, in its order."""
     folder = Path(path)
-    with _errors_named(folder, "MPNet", _MPNET_REMEDY):
-        config = json.loads((folder / "config.json").read_bytes())
-        published = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
-        layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
-        weights = from_published_mpnet(_float_weights(folder), layers)
-        unknown = published["[UNK]"]
+    config = json.loads((folder / "config.json").read_bytes())
+    published = json.loads((folder / "tokenizer.json").read_bytes())["model"]["vocab"]
+    weights = from_published_mpnet(_float_weights(folder), config["num_hidden_layers"])
     pieces = json.loads(tokenizer)["model"]["vocab"]
     rows = [
-        published.get(_MPNET_SPECIAL.get(piece, piece), unknown) for piece in sorted(pieces, key=pieces.get)
+        published.get(_MPNET_SPECIAL.get(piece, piece), published["[UNK]"])
+        for piece in sorted(pieces, key=pieces.get)
     ]
     weights["words.weight"] = weights["words.weight"][rows]
-    size, positions = weights["words.weight"].shape[1], len(weights["positions.weight"])
+    return Base(_shape_of(weights, config), weights, tokenizer)
+
+
+def _shape_of(weights: Weights, config: dict[str, int]) -> TransformerShape:
+    pieces, size = weights["words.weight"].shape
+    layers, heads = config["num_hidden_layers"], config["num_attention_heads"]
     feedforward = len(weights["layers.layers.0.linear1.bias"])
-    shape = TransformerShape(len(rows), size, layers, heads, feedforward, positions)
-    return Base(shape, weights, tokenizer)
-
-
-@contextmanager
-def _errors_named(folder: Path, what: str, remedy: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as fault:
-        reason = getattr(fault, "strerror", None) or repr(fault)
-        if isinstance(fault, KeyError):
-            reason = f"there is no {fault}"
-        raise FormatError(f"{folder} is not the folder of {what}: {reason}", remedy) from fault
+    return TransformerShape(pieces, size, layers, heads, feedforward, len(weights["positions.weight"]))
 
 
 def _float_weights(folder: Path) -> dict[str, Tensor]:
@@ -106,16 +83,6 @@ def _float_weights(folder: Path) -> dict[str, Tensor]:
     for name in [name for name in weights if name.endswith(".scale")]:
         weights[f"{name.removesuffix('.scale')}.weight"] *= weights.pop(name)[:, None]
     return weights
-
-
-def check_special_pieces(tokenizer: PieceTokenizer, source: str) -> None:
-    """Refuse a tokenizer whose special pieces do not have BERT's numbers, which batches are made with."""
-    numbers = (tokenizer.pad, tokenizer.cls, tokenizer.sep)
-    if numbers != (PAD, CLS, SEP):
-        expected = f"[PAD], [CLS] and [SEP] as {PAD}, {CLS} and {SEP}, as in BERT"
-        raise FormatError.expected(
-            f"{source}: tokenizer.json", expected, ", ".join(map(str, numbers)), _REMEDY
-        )
 
 
 def from_published(weights: Weights, layers: int) -> dict[str, Tensor]:

@@ -8,25 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
-from torch.utils.data import Dataset
 
 from attar.nn.spans import SpanNetwork
-from attar.training.batches import (
-    WIDTH,
-    Array,
-    Batch,
-    QuestionSet,
-    half_precision,
-    paired_batch,
-    token_spans,
-)
+from attar.training.batches import Array, Batch, LengthBatches, half_precision, paired_batch
+from benchmarks.new_reader.questions import QuestionSet, token_spans
 
 Golds = dict[int, NDArray[np.int32]]
-# A loss, and its parts for the log.
-Loss = tuple[Tensor, dict[str, Tensor]]
-# The weight of whether there is an answer, in the loss.
-_PRESENT = 0.5
 # The longest answer, in pieces: a clause.
 LONGEST_ANSWER = 32
 # How sure the teacher must be of a pseudo-label that the second teacher is trained on,
@@ -85,29 +72,6 @@ def with_golds(questions: QuestionSet, golds: Golds) -> QuestionSet:
     return replace(questions, golds=[golds.get(q, gold) for q, gold in enumerate(questions.golds)])
 
 
-class LengthBatches(Dataset[Batch]):
-    """Step → the numbers of rows of similar length, at most `tokens` pieces with padding."""
-
-    def __init__(
-        self, lengths: NDArray[np.int64], *, tokens: int, epochs: int, seed: int, shuffle: bool = True
-    ) -> None:
-        random = np.random.default_rng(seed)
-        self.steps: list[list[int]] = []
-        for _ in range(epochs):
-            noise = random.uniform(0, 24 if shuffle else 0.5, len(lengths))
-            batches: list[list[int]] = [[]]
-            for at in np.argsort(lengths + noise).tolist():
-                width = -(-int(lengths[at] + 1) // WIDTH) * WIDTH
-                if (len(batches[-1]) + 1) * width > tokens:
-                    batches.append([])
-                batches[-1].append(at)
-            places = random.permutation(len(batches)) if shuffle else range(len(batches))
-            self.steps += [batches[at] for at in places]
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-
 class PairBatches(LengthBatches):
     """Step → batch of questions with their passages, of similar length."""
 
@@ -130,28 +94,6 @@ class PairBatches(LengthBatches):
         texts = [data.texts[data.owners[q]].ids for q in rows]
         batch = paired_batch([data.questions[q] for q in rows], texts, [data.golds[q] for q in rows])
         return batch | {"questions": torch.tensor(rows)}
-
-
-def answer_scores(scores: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
-    """The logarithm of the probability of any answer of each row, 0 if it has none, and whether it has one.
-
-    `scores` `[Q, 2, n]` are of starts and ends, `spans` `[Q, a, 2]` the answers, -1 after the last.
-    """
-    logs, at = scores.log_softmax(-1), spans.clamp(min=0)
-    known = spans[..., 0] >= 0
-    both = logs[:, 0].gather(1, at[..., 0]) + logs[:, 1].gather(1, at[..., 1])
-    # Not -inf: the gradient of a log-sum without terms is NaN.
-    total, has_answer = both.masked_fill(~known, -1e4).logsumexp(1), known.any(1)
-    return torch.where(has_answer, total, 0.0), has_answer
-
-
-def teacher_loss(teacher: SpanNetwork, batch: Batch) -> Loss:
-    """The mean loss of start and end, over all answers of a question, and of whether there is one."""
-    scores, present = teacher(batch["ids"], batch["mask"], batch["types"], batch["inside"])
-    answered, has_answer = answer_scores(scores, batch["spans"])
-    found = -answered.sum() / has_answer.sum().clamp(min=1)
-    absent = functional.binary_cross_entropy_with_logits(present, has_answer.float())
-    return found + _PRESENT * absent, {"found": found.detach(), "absent": absent.detach()}
 
 
 def best_spans(scores: Tensor, longest: int = LONGEST_ANSWER) -> tuple[Tensor, Tensor, Tensor]:

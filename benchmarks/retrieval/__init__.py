@@ -1,1 +1,0 @@
-"""Retrieval: ways to rank documents, compared with BM25 and MaxSim."""
