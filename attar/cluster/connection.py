@@ -43,11 +43,8 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
         os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
-        import ray.data
     except ImportError as fault:
-        package = (fault.name or "ray").partition(".")[0]
-        raise MissingError(f"the package {package} is not installed", install_command("ray")) from fault
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+        raise MissingError("the package ray is not installed", install_command("ray")) from fault
     if ray.is_initialized():
         yield
         return

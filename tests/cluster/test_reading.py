@@ -15,7 +15,6 @@ import torch
 from attar.cluster.connection import connected
 from attar.cluster.reading import Workers, keep_to_own_cores, read_with_ray
 from attar.cluster.shards import shard_paths, split
-from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
 from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
 from attar.library.drafts import read_files
@@ -81,21 +80,17 @@ class TestOnRay:
         assert read(path, [sources], on_bad=lambda fault: None) == {"unchanged": 29}
         assert contents(path) == expected
 
-    def test_into_shards_and_from_urls(self, read, sources, on_one_machine, tmp_path):
-        """The shards of an empty library, filled from another file system."""
+    def test_into_shards(self, read, sources, on_one_machine, tmp_path):
+        """The shards of an empty library."""
         Store.open(tmp_path / "empty").close()
         split(tmp_path / "empty", tmp_path / "shards", 2)
-        urls = [f"local://{sources / 'stories'}", f"file://{sources / 'lines.jsonl'}"]
-        assert len(find_sources(urls[:1]).files) == 6
-        read(tmp_path / "shards", urls, on_bad=lambda fault: None)
+        read(tmp_path / "shards", [sources], on_bad=lambda fault: None)
         split(tmp_path / "shards", tmp_path / "joined", 1)
         joined, expected = contents(tmp_path / "joined"), contents(on_one_machine[0])
         assert all(contents(path) for path in shard_paths(tmp_path / "shards"))
-        names = {name.removeprefix("stories/"): name for name in expected}
-        assert sum(name.startswith("story") for name in joined) == 6
-        for name, (_, *parts) in joined.items():
-            if name:
-                assert parts == list(expected[names[name]][1:])
+        assert {name: parts for name, (_, *parts) in joined.items() if name} == {
+            name: parts for name, (_, *parts) in expected.items() if name
+        }
 
     def test_a_job_that_is_killed_and_continued_ends_with_the_same_library(self, ray_cluster, tmp_path):
         killer = Killer(tmp_path, ray_cluster, seed=3)
@@ -200,7 +195,7 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path):
 @pytest.mark.parametrize("options", [["--sync"], ["--name", "x"]], ids=["sync", "name"])
 def test_options_for_one_process_are_refused(tmp_path, options):
     code, (line,) = run_attar("add", tmp_path / "S", tmp_path, "--ray", *options)
-    assert (code, "--ray reads files, folders and URLs only" in line) == (2, True)
+    assert (code, "--ray reads files and folders only" in line) == (2, True)
 
 
 def test_an_address_that_is_none_is_refused(monkeypatch):
