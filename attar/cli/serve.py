@@ -30,7 +30,6 @@ def serve(
         bool, typer.Option("--no-token", help="Allow requests without a token from any host.")
     ] = False,
     ray: options.RayAddress = None,
-    replicas: Annotated[int, typer.Option(min=1, max=1_000, help="Processes per shard with --ray.")] = 1,
     **given: Any,
 ) -> None:
     """Serve a library over HTTP, with a web page.
@@ -40,7 +39,7 @@ def serve(
 
     attar serve stories --port 8000
 
-    attar serve stories-4 --ray --replicas 2
+    attar serve stories-4 --ray
     """
     # Read when numpy loads its BLAS, here and in worker processes: each process uses one thread, so that several
     # share the cores.
@@ -63,14 +62,12 @@ def serve(
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
     tokens = {"token": token, "read_tokens": frozenset(readers)}
     settings = Settings(store=store, hosts=hosts, **given | tokens)
-    if ray is None and replicas != 1:
-        raise OptionError("--replicas needs --ray")
     if settings.watch is not None:
         _check_watched(settings.watch, in_shards=is_sharded(store) or ray is not None)
     # An address in use is reported before a library is created.
     listen(address).close()
     if is_sharded(store) or ray is not None:
-        _serve_shards(settings, address, ray, replicas)
+        _serve_shards(settings, address, ray)
         return
     library = _checked_library(settings)
     if address.workers == 1:
@@ -110,7 +107,7 @@ def _checked_library(settings: Settings) -> "Library":
     return library
 
 
-def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: int) -> None:
+def _serve_shards(settings: Settings, address: Address, ray: str | None) -> None:
     """Serve a folder of shards, each in this process, or in processes of Ray."""
     from attar.cluster.serving import open_shards, served_shards
     from attar.cluster.shards import is_sharded
@@ -122,11 +119,11 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
         remedy = f"make shards: attar shard {settings.store} --into 2"
         raise OptionError(f"--ray serves shards, and {settings.store} has none", remedy)
     if address.workers > 1:
-        raise OptionError("--workers is for a library without shards", "give --ray and --replicas")
+        raise OptionError("--workers is for a library without shards", "leave it out, or make more shards")
     if ray is None:
         run(settings, address, open_shards(settings))
         return
-    with served_shards(settings, None if ray == "local" else ray, replicas) as library:
+    with served_shards(settings, None if ray == "local" else ray) as library:
         run(settings, address, library)
 
 

@@ -31,7 +31,6 @@ from attar.search.statistics import Projection
 from attar.store.store import Store
 
 if TYPE_CHECKING:
-
     from attar.reader.reader import Reader
 
 # Characters of documents that an actor reads at a time: some seconds, so that all of them have something to do, and a
@@ -166,7 +165,7 @@ def _encoded(
     """Yield blocks of documents in their order, with what actors have read of those that are not known."""
     import ray
 
-    waiting: deque[tuple[list[Draft], "ray.ObjectRef[dict[str, Encoded]]"]] = deque()
+    waiting: deque[tuple[list[Draft], ray.ObjectRef[dict[str, Encoded]]]] = deque()
 
     def first() -> list[Draft]:
         block, reading = waiting.popleft()

@@ -1,7 +1,6 @@
-"""A library in shards on Ray: some processes per shard, actors that open its store, and how they are called.
+"""A library in shards on Ray: an actor per shard, which opens its store, and how it is called.
 
-The server with its limits stays in the process of `attar serve`; what runs on Ray are the shards. All processes of a
-shard read and write its store, as the workers of a server without Ray do: they are on the same machine.
+The server with its limits stays in the process of `attar serve`; what runs on Ray are the shards.
 """
 
 import contextlib
@@ -18,14 +17,14 @@ from attar.library.library import Library
 from attar.progress import StoppedError, check_stopped
 from attar.server.settings import Settings, open_library
 
-# Seconds between two looks at a process.
+# Seconds between two looks at a shard.
 _PERIOD = 0.5
-# Seconds until a process must have answered a look; after more of them it is ended, and Ray starts it again.
+# Seconds until a shard must have answered a look; after more of them its process is ended, and Ray starts it again.
 _SILENCE = 3.0
 _HUNG = 10.0
-# Seconds until a process must have started.
+# Seconds until a shard must have started.
 _START = 180.0
-# Seconds after which a call that waits looks whether its process still runs.
+# Seconds after which a call that waits looks whether its shard still runs.
 _SLICE = 0.25
 # Calls that a process takes at the same time; further ones wait in Ray. Looks at it have a thread of their own.
 _ONGOING = 64
@@ -33,7 +32,7 @@ _LOOKS = "looks"
 
 
 class ShardServer:
-    """A process of a shard: opens the store, and does work for others."""
+    """The process of a shard: opens the store, and does work for others."""
 
     def __init__(self, settings: Settings, manifest: Manifest, number: int) -> None:
         self._settings, self._manifest, self._number = settings, manifest, number
@@ -47,7 +46,7 @@ class ShardServer:
             if self._library is None:
                 path = check_shard(self._settings.store, self._manifest, self._number)
                 library = open_library(self._settings, path)
-                # Any process of the shard may get the next question to all documents: none loads the reader then.
+                # The first question must not wait for it.
                 library.reader.prepare(texts=False)
                 library.defer_signatures()
                 self._library = library
@@ -70,27 +69,27 @@ class ShardServer:
         return None
 
 
-class ShardProcess:
-    """A process of a shard on Ray, and whether it answers: a thread looks, so that no request waits for a restart."""
+class RayShard:
+    """A shard on Ray, and whether it answers: a thread looks, so that no request waits for a restart."""
 
     def __init__(self, name: str, actor: Any) -> None:
-        self.name, self._actor = name, actor
-        self.running, self._closed = threading.Event(), threading.Event()
+        self._name, self._actor = name, actor
+        self._running, self._closed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
 
     def wait(self) -> None:
         """Wait until it runs; why it does not is one line, with its shard."""
         import ray
 
-        remedy = "see the logs of Ray, and whether the cluster has a free CPU, or GPU, for each process"
+        remedy = "see the logs of Ray, and whether the cluster has a free CPU, or GPU, for each shard"
         try:
             fault = ray.get(self._look(), timeout=_START)
         except ray.exceptions.RayError as error:
             lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise UnavailableError(f"{self.name} does not start: {lines[-1][:200]}", remedy) from error
+            raise UnavailableError(f"{self._name} does not start: {lines[-1][:200]}", remedy) from error
         if fault is not None:
-            raise UnavailableError(f"{self.name} does not start: {fault}")
-        self.running.set()
+            raise UnavailableError(f"{self._name} does not start: {fault}")
+        self._running.set()
         self._thread.start()
 
     def _look(self) -> Any:
@@ -99,8 +98,8 @@ class ShardProcess:
     def call(self, work: Work[Result], kind: Kind) -> Result:
         import ray
 
-        if not self.running.is_set():
-            raise ShardLostError(self.name)
+        if not self._running.is_set():
+            raise ShardLostError(self._name)
         reply = self._actor.call.remote(work, kind)
         while True:
             try:
@@ -112,11 +111,11 @@ class ShardProcess:
                 except StoppedError:
                     ray.cancel(reply)
                     raise
-                if not self.running.is_set():
-                    raise ShardLostError(self.name) from None
+                if not self._running.is_set():
+                    raise ShardLostError(self._name) from None
             except ray.exceptions.RayActorError as error:
-                self.running.clear()
-                raise ShardLostError(self.name) from error
+                self._running.clear()
+                raise ShardLostError(self._name) from error
         if isinstance(result, AttarError):
             raise result
         return result
@@ -130,43 +129,20 @@ class ShardProcess:
                 fault, silent = ray.get(self._look(), timeout=_SILENCE), 0.0
             except ray.exceptions.GetTimeoutError:
                 fault, silent = None, silent + _SILENCE
-                self.running.clear()
+                self._running.clear()
                 if silent > _HUNG:
                     silent = 0.0
                     with contextlib.suppress(Exception):  # it has just died
                         ray.kill(self._actor, no_restart=False)
             except Exception:  # whatever Ray raises: it does not answer
-                self.running.clear()
+                self._running.clear()
             else:
-                (self.running.set if fault is None else self.running.clear)()
+                (self._running.set if fault is None else self._running.clear)()
 
     def close(self) -> None:
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join()
-
-
-class RayShard:
-    """A shard on Ray: calls go to its processes in turn."""
-
-    def __init__(self, processes: list[ShardProcess]) -> None:
-        self._processes = processes
-        self._calls = 0
-
-    def call(self, work: Work[Result], kind: Kind) -> Result:
-        """The result of work, by any process that runs; what changes nothing is done once more if that dies."""
-        self._calls += 1
-        first = self._calls % len(self._processes)
-        in_turn = [*self._processes[first:], *self._processes[:first]]
-        running = [process for process in in_turn if process.running.is_set()]
-        for process in running[:1] if kind == "write" else running:
-            with contextlib.suppress(ShardLostError):
-                return process.call(work, kind)
-        raise ShardLostError
-
-    def close(self) -> None:
-        for process in self._processes:
-            process.close()
 
 
 def open_shards(settings: Settings) -> ShardedLibrary:
@@ -175,35 +151,33 @@ def open_shards(settings: Settings) -> ShardedLibrary:
 
 
 @contextlib.contextmanager
-def served_shards(
-    settings: Settings, address: str | None = None, replicas: int = 1
-) -> Iterator[ShardedLibrary]:
-    """Start the shards of a library on Ray, each in some processes, here or on a cluster; they end with it."""
+def served_shards(settings: Settings, address: str | None = None) -> Iterator[ShardedLibrary]:
+    """Start the shards of a library on Ray, a process each, here or on a cluster; they end with it."""
     manifest = read_manifest(settings.store)
     if address is None:
         # All are on this machine: what is wrong with them is known at once. Elsewhere each process looks at its own.
         shard_paths(settings.store)
-    with connected(address, cpus=replicas * len(manifest.shards)), contextlib.ExitStack() as stack:
-        shards = [RayShard(processes) for processes in _start(manifest, settings, replicas, stack)]
+    with connected(address, cpus=len(manifest.shards)), contextlib.ExitStack() as stack:
+        shards = _start(manifest, settings, stack)
+        for shard in shards:
+            shard.wait()
         with ShardedLibrary(shards, at_once=True) as library:
             library.check_readers()
             yield library
 
 
-def _start(
-    manifest: Manifest, settings: Settings, replicas: int, stack: contextlib.ExitStack
-) -> list[list[ShardProcess]]:
-    """Start the processes of all shards, and wait until they run; on a device each has a GPU."""
+def _start(manifest: Manifest, settings: Settings, stack: contextlib.ExitStack) -> list[RayShard]:
+    """Start the processes of all shards; on a device each has a GPU."""
     import ray
 
     cluster: dict[str, float] = ray.cluster_resources()
-    gpus, count = cluster.get("GPU", 0.0), replicas * len(manifest.shards)
+    gpus, count = cluster.get("GPU", 0.0), len(manifest.shards)
     on_gpu = is_gpu(settings.device)
     if on_gpu and gpus < count:
-        message = f"--device {settings.device} needs a GPU for each of {count} processes"
+        message = f"--device {settings.device} needs a GPU for each of {count} shards"
         raise OptionError(f"{message}, and the cluster has {gpus:g}", "leave it out, or make fewer shards")
-    shards: list[list[ShardProcess]] = []
-    for number in range(len(manifest.shards)):
+    shards = []
+    for number in range(count):
         # The resource of the machine that holds the shard's folder, if the cluster names one.
         place = f"attar-shard-{number}"
         server = ray.remote(
@@ -214,14 +188,9 @@ def _start(
             max_concurrency=_ONGOING,
             concurrency_groups={_LOOKS: 1},
         )(ShardServer)
-        shards.append([])
-        for _ in range(replicas):
-            actor = server.remote(_on_any_machine(settings), manifest, number)
-            stack.callback(ray.kill, actor)
-            shards[-1].append(ShardProcess(f"shard {number}", actor))
-    for processes in shards:
-        for process in processes:
-            process.wait()
+        actor = server.remote(_on_any_machine(settings), manifest, number)
+        stack.callback(ray.kill, actor)
+        shards.append(RayShard(f"shard {number}", actor))
     return shards
 
 
