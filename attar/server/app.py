@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import attar
 from attar import wire
@@ -29,6 +29,8 @@ from attar.server.service import Service
 from attar.server.settings import Settings, open_library
 
 PAGE_FOLDER = Path(__file__).parent / "page"
+# Seconds after which freed memory is given back again.
+_PAUSE = 5.0
 
 
 class _AnyConvertor(Convertor[str]):
@@ -60,35 +62,35 @@ async def docs(service: Service, request: Request) -> Response:
 
 _DOCUMENT = wire.DOCUMENTS + "/{name:any}"
 _JOB = wire.JOBS + "/{id}"
-# Method, path, handler, body, replies and errors. The first route that matches is taken: the busiest come first, and
+# Method, path, handler, body and replies. The first route that matches is taken: the busiest come first, and
 # "…/append" before the name alone.
 ROUTES = (
-    Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}, (404,)),
-    Route("POST", wire.ANSWERS, routes.list_answers, wire.ListAnswers, {200: wire.AnswerList}, (404,)),
-    Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}, (404,)),
-    Route("POST", wire.VERIFY, routes.verify, wire.Verify, {200: wire.Verification}, (404,)),
+    Route("POST", wire.ASK, routes.ask, wire.Ask, {200: wire.Answers | wire.ManyAnswers}),
+    Route("POST", wire.ANSWERS, routes.list_answers, wire.ListAnswers, {200: wire.AnswerList}),
+    Route("POST", wire.SEARCH, routes.search, wire.Search, {200: wire.Hits}),
+    Route("POST", wire.VERIFY, routes.verify, wire.Verify, {200: wire.Verification}),
     Route("GET", wire.DOCUMENTS, routes.list_documents, None, {200: wire.Page}, query=wire.ListQuery),
     Route("GET", wire.STATUS, routes.status, None, {200: wire.Status}),
     Route(
-        "POST", wire.FILES, routes.add_files, Upload, {200: wire.Changes, 202: wire.Job}, (409,),
+        "POST", wire.FILES, routes.add_files, Upload, {200: wire.Changes, 202: wire.Job},
         query=wire.FileQuery, changes=True,
     ),
-    Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, (404, 409), changes=True),
-    Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, (404,), changes=True),
-    Route("POST", wire.TAG, routes.tag_documents, wire.Tag, {204: None}, (404,), changes=True),
+    Route("POST", wire.MERGE, routes.merge_documents, wire.Merge, {200: Change}, changes=True),
+    Route("POST", wire.REMOVE, routes.remove_documents, wire.Remove, {204: None}, changes=True),
+    Route("POST", wire.TAG, routes.tag_documents, wire.Tag, {204: None}, changes=True),
     Route("GET", wire.JOBS, routes.list_jobs, None, {200: wire.JobList}),
-    Route("GET", _JOB, routes.show_job, None, {200: wire.Job}, (404,)),
-    Route("DELETE", _JOB, routes.cancel_job, None, {200: wire.Job}, (404,), changes=True),
+    Route("GET", _JOB, routes.show_job, None, {200: wire.Job}),
+    Route("DELETE", _JOB, routes.cancel_job, None, {200: wire.Job}, changes=True),
     Route(
-        "POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change, 202: wire.Job}, (404,),
+        "POST", f"{_DOCUMENT}/append", routes.append_text, wire.AppendText, {200: Change, 202: wire.Job},
         changes=True,
     ),
     Route(
         "PUT", _DOCUMENT, routes.put_document, wire.PutDocument, {201: Change, 200: Change, 202: wire.Job},
-        (404, 409), changes=True,
+        changes=True,
     ),
-    Route("GET", _DOCUMENT, routes.show_document, None, {200: DocumentDetails}, (404,)),
-    Route("DELETE", _DOCUMENT, routes.remove_document, None, {204: None}, (404,), changes=True),
+    Route("GET", _DOCUMENT, routes.show_document, None, {200: DocumentDetails}),
+    Route("DELETE", _DOCUMENT, routes.remove_document, None, {204: None}, changes=True),
     Route("GET", "/healthz", routes.health),
     Route("GET", "/readyz", routes.readiness),
     Route("GET", "/metrics", routes.metrics),
@@ -115,12 +117,13 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
 
     @contextlib.asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[dict[str, Any]]:
+        trimming = asyncio.create_task(_return_freed_memory())
         try:
             await service.open()
-            async with returning_freed_memory():
-                # For the connections, which refuse what is not HTTP before there is a request.
-                yield {METRICS: metrics}
+            # For the connections, which refuse what is not HTTP before there is a request.
+            yield {METRICS: metrics}
         finally:
+            trimming.cancel()
             await service.close()
 
     by_path: dict[str, dict[str, Route]] = {}
@@ -136,7 +139,13 @@ def make_app(settings: Settings, library: ServedLibrary | None = None) -> ASGIAp
         default=StaticFiles(directory=PAGE_FOLDER, html=True),
         lifespan=lifespan,
     )
-    return middleware.RequestsOnly(_with_middleware(router, settings, metrics), router)
+    requests = _with_middleware(router, settings, metrics)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        # What is not a request is the start and the end of the server.
+        await (requests if scope["type"] == "http" else router)(scope, receive, send)
+
+    return app
 
 
 def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGIApp:
@@ -163,25 +172,10 @@ def _with_middleware(app: ASGIApp, settings: Settings, metrics: Metrics) -> ASGI
     return middleware.StripPrefix(app, settings.prefix) if settings.prefix else app
 
 
-# Seconds between two times; each takes some milliseconds, in which nothing waits.
-_PAUSE = 5.0
-
-
-@contextlib.asynccontextmanager
-async def returning_freed_memory() -> AsyncIterator[None]:
+async def _return_freed_memory() -> None:
     """Give freed memory back every few seconds. Only glibc needs that, and can do it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is None:
-        yield
-        return
-
-    async def return_again_and_again() -> None:
-        while True:
-            await asyncio.sleep(_PAUSE)
-            await asyncio.to_thread(trim, 0)
-
-    task = asyncio.create_task(return_again_and_again())
-    try:
-        yield
-    finally:
-        task.cancel()
+    while trim is not None:
+        # Each time takes some milliseconds, in which nothing waits.
+        await asyncio.sleep(_PAUSE)
+        await asyncio.to_thread(trim, 0)

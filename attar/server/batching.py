@@ -19,8 +19,6 @@ from attar.results import Asked
 from attar.server.metrics import Metrics
 from attar.server.problems import OverloadedError, ProblemError
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 Value = TypeVar("Value")
 
 # The longest that a job may have to wait, in seconds: a client has given up by then, or a person has.
@@ -206,25 +204,6 @@ def _stopping_when(should_stop: Callable[[], bool], work: Callable[..., Value], 
             raise stopped.with_traceback(None) from None
 
 
-def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job]) -> list[Result | Exception]:
-    """The results of work that fails for a whole batch: errors for the jobs that cause it, found by trying halves.
-
-    >>> def invert(numbers):
-    ...     return [1 / number for number in numbers]
-    >>> isolate_failures(invert, [1, 2, 0, 4])
-    [1.0, 0.5, ZeroDivisionError('division by zero'), 0.25]
-    """
-    try:
-        return [*work(jobs)]
-    except StoppedError:
-        raise
-    except Exception as error:
-        if len(jobs) == 1:
-            return [error]
-    half = len(jobs) // 2
-    return isolate_failures(work, jobs[:half]) + isolate_failures(work, jobs[half:])
-
-
 def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
     """The results of each job of a batch, or its first error, which does not affect other jobs."""
 
@@ -246,8 +225,21 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
                 results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
         return results
 
+    def ask_alone(job: AskJob) -> list[Asked] | Exception:
+        try:
+            return ask([job])[0]
+        except StoppedError:
+            raise
+        except Exception as error:
+            return error
+
     # An error of one question is its result; only what nobody foresaw fails for the whole batch.
-    return [*isolate_failures(ask, jobs)]
+    try:
+        return [*ask(jobs)]
+    except StoppedError:
+        raise
+    except Exception:
+        return [ask_alone(job) for job in jobs]
 
 
 def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | AttarError:

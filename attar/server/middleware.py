@@ -47,16 +47,6 @@ _PAGE_HEADERS = [
 ]
 
 
-class RequestsOnly:
-    """Passes requests on, and what is not a request, the start and the end of the server, to another application."""
-
-    def __init__(self, app: ASGIApp, lifespan: ASGIApp) -> None:
-        self.app, self._lifespan = app, lifespan
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self.app if scope["type"] == "http" else self._lifespan)(scope, receive, send)
-
-
 class StripPrefix:
     """Removes the path prefix under which a proxy serves this server; many proxies have removed it already."""
 
