@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @options.options_from(Address)
-@options.options_from(Settings, omit=("store", "hosts", "read_tokens", "shared"))
+@options.options_from(Settings, omit=("store",))
 def serve(
     store: options.StorePath,
     token_file: Annotated[Path | None, typer.Option(help="File whose first line is the token.")] = None,
@@ -51,17 +51,14 @@ def serve(
     from attar.cluster.shards import is_sharded
 
     address = Address(**{field.name: given.pop(field.name) for field in fields(Address)})
-    if given["token"] is not None and token_file is not None:
-        raise OptionError("--token and --token-file exclude each other")
-    token = read_tokens("--token-file", token_file)[0] if token_file is not None else given["token"]
+    token = None if token_file is None else read_tokens("--token-file", token_file)[0]
     readers = [] if read_token_file is None else read_tokens("--read-token-file", read_token_file)
     require_token(address.host, token, no_token)
     for file in (address.ssl_keyfile, address.ssl_certfile):
         if file is not None and not file.is_file():
             raise OptionError(f"there is no file {file} for TLS")
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
-    tokens = {"token": token, "read_tokens": frozenset(readers)}
-    settings = Settings(store=store, hosts=hosts, **given | tokens)
+    settings = Settings(store=store, hosts=hosts, token=token, read_tokens=frozenset(readers), **given)
     if settings.watch is not None:
         _check_watched(settings.watch, in_shards=is_sharded(store) or ray is not None)
     # An address in use is reported before a library is created.

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,11 +39,9 @@ class Settings:
     reader: Path | None = option(
         None, "A reader's folder, or one of the package: answers (default) or fixed."
     )
-    token: str | None = option(
-        None, "Bearer token that clients must send; visible to local users in ps.", repr=False
-    )
-    # In a file of their own, one per line, so that each can be given to someone and taken back.
-    read_tokens: frozenset[str] = option(frozenset(), "Tokens that may ask, but not change.", repr=False)
+    # The bearer token that clients must send, and those that may ask, but not change.
+    token: str | None = field(default=None, repr=False)
+    read_tokens: frozenset[str] = field(default=frozenset(), repr=False)
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
     look: int | None = option(
@@ -80,8 +78,9 @@ class Settings:
     cors: str = option("", "Origins whose web pages may use the API, with commas; * for all.")
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
-    hosts: frozenset[str] = option(frozenset(), "Accepted Host headers; empty accepts all.")
-    shared: Path | None = option(None, "Folder that all worker processes share.")
+    hosts: frozenset[str] = frozenset()  # empty accepts all
+    # The folder that all worker processes share.
+    shared: Path | None = None
 
     def __post_init__(self) -> None:
         check_ranges(self)
