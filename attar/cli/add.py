@@ -180,7 +180,22 @@ def add(
     try:
         with progress_bar() as progress:
             if ray is not None:
-                _add_with_ray(store, found, ray, reader, chosen, limits, report, progress)
+                from attar.cluster.reading import Workers, read_with_ray
+
+                read_with_ray(
+                    store,
+                    found,
+                    address=ray,
+                    workers=Workers(chosen.actors, chosen.device),
+                    reader=reader,
+                    replace=chosen.replace,
+                    limits=limits,
+                    progress=progress,
+                    on_change=report.add,
+                    on_bad=report.refuse,
+                    keep_text=chosen.keep_text,
+                    budget=chosen.budget,
+                )
             else:
                 _add_here(store, found, reader, chosen, limits, report, progress, is_stdin)
     except KeyboardInterrupt:
@@ -233,34 +248,6 @@ def _add_here(
             progress=progress,
         )
         report.done.removed.extend(added.removed)
-
-
-def _add_with_ray(
-    store: Path,
-    found: "FoundFiles",
-    address: str,
-    reader: Path | None,
-    chosen: AddOptions,
-    limits: FileLimits,
-    report: _Report,
-    progress: Progress,
-) -> None:
-    from attar.cluster.reading import Workers, read_with_ray
-
-    read_with_ray(
-        store,
-        found,
-        address=address,
-        workers=Workers(chosen.actors, chosen.device),
-        reader=reader,
-        replace=chosen.replace,
-        limits=limits,
-        progress=progress,
-        on_change=report.add,
-        on_bad=report.refuse,
-        keep_text=chosen.keep_text,
-        budget=chosen.budget,
-    )
 
 
 def append(

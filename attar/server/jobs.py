@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,25 +113,20 @@ class Jobs:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs", initializer=_yield_to_questions)
-        self._lock = threading.Lock()
-        self._unfinished = 0
+        self._unfinished: list[Future[None]] = []
         self.is_closing = False
 
     def submit(self, what: str, work: Callable[[RunningJob], None]) -> Job:
+        """Accept a job; only the event loop calls this."""
         self._forget()
-        with self._lock:
-            if self._unfinished >= self._limit:
-                raise ProblemError(503, f"{self._limit} jobs are waiting already; try again later")
-            self._unfinished += 1
+        self._unfinished = [future for future in self._unfinished if not future.done()]
+        if len(self._unfinished) >= self._limit:
+            raise ProblemError(503, f"{self._limit} jobs are waiting already; try again later")
         job = Job(secrets.token_hex(16), what, "waiting", datetime.now(UTC))
         self.write(job)
         answer = msgspec.structs.replace(job)
-        self._thread.submit(RunningJob(self, job).run, work).add_done_callback(lambda _: self._finish())
+        self._unfinished.append(self._thread.submit(RunningJob(self, job).run, work))
         return answer
-
-    def _finish(self) -> None:
-        with self._lock:
-            self._unfinished -= 1
 
     def get(self, job_id: str) -> Job:
         kept = self._read(job_id)
@@ -185,11 +180,14 @@ class Jobs:
 
     def _forget(self) -> None:
         """Delete jobs that ended long ago, or many jobs ago."""
-        newest = sorted(self._folder.glob(f"*{_JOB}"), key=_changed, reverse=True)
-        size = 0
-        for number, path in enumerate(newest):
-            is_old = number >= _MOST_KEPT or size > _MOST_BYTES or time.time() - _changed(path) > _KEPT
-            size += _size(path)
+        found: list[tuple[float, int, Path]] = []
+        for path in self._folder.glob(f"*{_JOB}"):
+            with suppress(OSError):  # forgotten meanwhile
+                found.append((path.stat().st_mtime, path.stat().st_size, path))
+        bytes_of_newer = 0
+        for newer, (changed, size, path) in enumerate(sorted(found, reverse=True)):
+            is_old = newer >= _MOST_KEPT or bytes_of_newer > _MOST_BYTES or time.time() - changed > _KEPT
+            bytes_of_newer += size
             if is_old:
                 with suppress(ProblemError):  # forgotten meanwhile
                     # One that is cancelled while it waits needs its files until its turn comes.
@@ -231,17 +229,3 @@ def _yield_to_questions() -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
