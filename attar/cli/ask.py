@@ -91,9 +91,9 @@ def ask(
             document = only_document(library)
         asking = Asking(library, document, within, top, look)
         if not typed and file is None and sys.stdin.isatty() and not as_json:
-            from attar.cli.prompt import Prompt
+            from attar.cli.prompt import run_prompt
 
-            Prompt(asking).run()
+            run_prompt(asking)
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
         if file is not None or not asked:

@@ -129,7 +129,7 @@ def read_with_ray(
         blocks = batches(drafts, _DOCUMENTS, most)
         seen: dict[str, bytes] = {}
         characters = 0
-        actors = _start(workers, _ReaderFiles.of(libraries[0], path)) if found.files else []
+        actors = _start(workers, libraries[0], path) if found.files else []
         for block in _encoded(blocks, is_known, actors):
             if new:
                 libraries, new = [opened(out)], False
@@ -181,36 +181,6 @@ def _encoded(
         yield first()
 
 
-@dataclass(frozen=True)
-class _ReaderFiles:
-    """A reader's files, sent to the actors so that no node needs a copy, and what signatures are made with."""
-
-    files: dict[str, bytes]
-    projection: Projection | None
-
-    @classmethod
-    def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
-        given = None if path is None else ReaderFolder.open(path)
-        folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
-        files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
-        return cls(files, library.projection)
-
-    def load(self, workers: Workers) -> "Reader":
-        import torch
-
-        from attar.reader.reader import Reader
-
-        torch.set_num_threads(1)
-        if workers.on_gpu:
-            keep_to_own_cores()
-        with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
-            for name, data in self.files.items():
-                Path(folder, name).write_bytes(data)
-            reader = Reader.load(folder)
-            reader.prepare()
-        return reader if workers.device is None else reader.to(workers.device)
-
-
 def keep_to_own_cores() -> None:
     """Use this GPU's share of the machine's cores: a process per core works for a device, and there may be eight."""
     import ray
@@ -225,25 +195,40 @@ def keep_to_own_cores() -> None:
 class ReadingActor:
     """An actor that reads texts; it loads the reader with the first, so that a fault of it is that call's error."""
 
-    def __init__(self, files: _ReaderFiles, workers: Workers) -> None:
-        self._files, self._workers = files, workers
+    def __init__(self, files: dict[str, bytes], projection: Projection | None, workers: Workers) -> None:
+        self._files, self._projection, self._workers = files, projection, workers
 
     @cached_property
     def _reader(self) -> "Reader":
-        return self._files.load(self._workers)
+        import torch
+
+        from attar.reader.reader import Reader
+
+        torch.set_num_threads(1)
+        if self._workers.on_gpu:
+            keep_to_own_cores()
+        with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
+            for name, data in self._files.items():
+                Path(folder, name).write_bytes(data)
+            reader = Reader.load(folder)
+            reader.prepare()
+        return reader if self._workers.device is None else reader.to(self._workers.device)
 
     def read(self, texts: dict[str, str]) -> dict[str, Encoded]:
         """What texts become, by the names of their documents."""
         if not texts:
             return {}
-        encoded = encode_texts(self._reader, self._files.projection, list(texts.values()))
+        encoded = encode_texts(self._reader, self._projection, list(texts.values()))
         return dict(zip(texts, encoded, strict=True))
 
 
-def _start(workers: Workers, files: _ReaderFiles) -> list[Any]:
+def _start(workers: Workers, library: Library, path: Path | None) -> list[Any]:
     """Start the actors; one that dies is started again, and reads again what it had."""
     import ray
 
+    given = None if path is None else ReaderFolder.open(path)
+    folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
+    # Sent, so that no node needs a copy of the reader.
+    files = ray.put({file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES})
     actor = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **workers.resources())(ReadingActor)
-    sent = ray.put(files)
-    return [actor.remote(sent, workers) for _ in range(workers.count())]
+    return [actor.remote(files, library.projection, workers) for _ in range(workers.count())]
