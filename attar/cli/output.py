@@ -152,7 +152,10 @@ class Quotes:
         if answers and not answers[0].absent:
             best, *others = answers
             others = [one for one in others if one.probability >= _LEAST]
-            answers = [best, *(one for one in others if not one.absent or one.probability <= best.probability)]
+            answers = [
+                best,
+                *(one for one in others if not one.absent or one.probability <= best.probability),
+            ]
         heads = [
             (
                 self._absent if answer.absent else self._words(answer),

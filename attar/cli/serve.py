@@ -59,11 +59,17 @@ def serve(
             raise OptionError(f"there is no file {file} for TLS")
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
     settings = Settings(store=store, hosts=hosts, token=token, read_tokens=frozenset(readers), **given)
+    in_shards = is_sharded(store) or ray is not None
     if settings.watch is not None:
-        _check_watched(settings.watch, in_shards=is_sharded(store) or ray is not None)
+        if in_shards:
+            raise OptionError("--watch is for a library without shards", "add files with attar add --ray")
+        if not settings.watch.is_dir():
+            raise OptionError(f"--watch: there is no folder {settings.watch}", "check the path")
+        with needs_extra("--watch", "watch"):
+            import watchfiles  # noqa: F401
     # An address in use is reported before a library is created.
     listen(address).close()
-    if is_sharded(store) or ray is not None:
+    if in_shards:
         _serve_shards(settings, address, ray)
         return
     library = _checked_library(settings)
@@ -72,16 +78,6 @@ def serve(
     else:
         library.close()
         run(settings, address)
-
-
-def _check_watched(folder: Path, *, in_shards: bool) -> None:
-    """Refuse a folder that cannot be followed before anything is started."""
-    if in_shards:
-        raise OptionError("--watch is for a library without shards", "add files with attar add --ray")
-    if not folder.is_dir():
-        raise OptionError(f"--watch: there is no folder {folder}", "check the path")
-    with needs_extra("--watch", "watch"):
-        import watchfiles  # noqa: F401
 
 
 def _checked_library(settings: Settings) -> "Library":

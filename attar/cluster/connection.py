@@ -74,10 +74,7 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except ray.exceptions.RayError as fault:
-        cause: BaseException | None = fault
-        while cause is not None and not isinstance(cause, AttarError):
-            cause = getattr(cause, "cause", None) or cause.__cause__
-        if isinstance(cause, AttarError):
+        if isinstance(cause := getattr(fault, "cause", None), AttarError):
             raise cause from fault
         lines = [line.strip() for line in str(fault).splitlines() if line.strip()] or [type(fault).__name__]
         remedy = "install this version of attar on every node, and run the command again: it continues"

@@ -141,6 +141,7 @@ class ShardedLibrary(ServedLibrary):
         documents: Iterable[tuple[str, str] | Draft],
         *,
         replace: bool = False,
+        on_change: Callable[[Change], None] | None = None,
         progress: Progress = ignore_progress,
     ) -> list[Change]:
         drafts = map(Draft.made, documents)
@@ -148,7 +149,10 @@ class ShardedLibrary(ServedLibrary):
         for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
             check_stopped()
             work = partial(Library.add_many, documents=list(group), replace=replace)
-            changes += self._one(number, work, "write")
+            for change in self._one(number, work, "write"):
+                changes.append(change)
+                if on_change is not None:
+                    on_change(change)
         return changes
 
     def append(

@@ -182,7 +182,7 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
     append = partial(service.library.append, name, body.text, key=key)
 
     def run(job: RunningJob) -> None:
-        job.add([append(progress=lambda what, done, total: job.progress(done, total))])
+        job.add(append(progress=lambda what, done, total: job.progress(done, total)))
 
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, run)

@@ -60,14 +60,7 @@ class Settings:
     )
     max_questions: int = option(1_024, "Maximum number of questions per request.", min=1)
     max_file_memory_mb: int = option(512, "Memory that reading an uploaded file may take, in MB.", min=64)
-    max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)
-    max_queue: int = option(
-        4_096,
-        "Maximum work that waits per process, in ms: 1 for a short question with look 0, 25 with look 3.",
-        min=1,
-    )
-    max_jobs: int = option(16, "Maximum number of jobs that wait or run per process.", min=1)
     timeout: float = option(30.0, "Time limit of a request, in seconds.")
     log_format: str = option("plain", "Log format: plain or json.")
     log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
@@ -79,6 +72,10 @@ class Settings:
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
     hosts: frozenset[str] = frozenset()  # empty accepts all
+    # Per process: requests at a time, the work of questions that wait, in milliseconds, and jobs that wait or run.
+    max_concurrent: int = 256
+    max_queue: int = 4_096
+    max_jobs: int = 16
     # The folder that all worker processes share.
     shared: Path | None = None
 
