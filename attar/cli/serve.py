@@ -15,7 +15,6 @@ from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback
 
 if TYPE_CHECKING:
     from attar.library.library import Library
-    from attar.library.served import ServedLibrary
 
 
 @options.options_from(Address)
@@ -140,25 +139,11 @@ def mcp(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with needs_extra("attar mcp", "mcp"):
         from attar.integrations.mcp import make_server, serve_http
-    library = _opened(store, reader)
-    try:
-        library.prepare()
-        with suppress(KeyboardInterrupt):
-            if port is None:
-                make_server(library).run("stdio")
-            else:
-                serve_http(library, port, lambda url: print_note(f"{store} at {url}"))
-    finally:
-        library.close()
-
-
-def _opened(store: Path, reader: Path | None) -> "ServedLibrary":
-    from attar.cluster.shards import is_sharded
-
-    if is_sharded(store):
-        from attar.cluster.serving import open_shards
-
-        return open_shards(Settings(store=store, reader=reader, read_only=True))
     from attar.library.library import Library
 
-    return Library(store, reader, read_only=True)
+    with Library(store, reader, read_only=True) as library, suppress(KeyboardInterrupt):
+        library.prepare()
+        if port is None:
+            make_server(library).run("stdio")
+        else:
+            serve_http(library, port, lambda url: print_note(f"{store} at {url}"))

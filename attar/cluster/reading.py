@@ -15,7 +15,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.cluster.connection import connected, errors_in_one_line, is_gpu
+from attar.cluster.connection import connected, errors_in_one_line
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
 from attar.documents.sources import FoundFiles, find_files
 from attar.documents.workers import FileReader
@@ -57,7 +57,7 @@ class Workers:
 
     @property
     def on_gpu(self) -> bool:
-        return is_gpu(self.device)
+        return self.device not in (None, "cpu")
 
     def count(self) -> int:
         """How many actors the connected cluster has room for, of those that are wanted; none is refused."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.datastructures import UploadFile
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -44,16 +44,10 @@ Shape = Any  # a struct, a union of structs, `Upload`, or None for plain text
 _decoder = cache(msgspec.json.Decoder)
 
 
-class _AnyConvertor(Convertor[str]):
+class _AnyConvertor(PathConvertor):
     """The rest of a path, including line ends, which Starlette's `path` does not match."""
 
     regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("any", _AnyConvertor())
