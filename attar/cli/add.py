@@ -161,9 +161,11 @@ def add(
         remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
         raise OptionError("--ray reads files and folders only", remedy)
     from attar.documents.sources import find_files
-    from attar.results import check_labels
 
-    check_labels(chosen.tag, {})
+    if chosen.tag:
+        from attar.results import check_labels
+
+        check_labels(chosen.tag, {})
     for file in files:
         if (Path(file) / "data.mdb").is_file():
             raise OptionError(f"{file} is a library, not a document", "name the library first")
@@ -180,13 +182,14 @@ def add(
     try:
         with progress_bar() as progress:
             if ray is not None:
-                from attar.cluster.reading import Workers, read_with_ray
+                from attar.cluster.reading import read_with_ray
 
                 read_with_ray(
                     store,
                     found,
                     address=ray,
-                    workers=Workers(chosen.actors, chosen.device),
+                    actors=chosen.actors,
+                    device=chosen.device,
                     reader=reader,
                     replace=chosen.replace,
                     limits=limits,

@@ -16,6 +16,11 @@ _WAIT = 10.0
 LOCAL = "local"
 
 
+def is_gpu(device: str | None) -> bool:
+    """Whether a process that computes on a device needs a GPU of Ray."""
+    return device not in (None, "cpu")
+
+
 @contextmanager
 def connected(address: str | None = None, cpus: int | None = None) -> Iterator[None]:
     """Use the cluster at an address, or one that is started on this machine and ends with it (None or "local").

@@ -9,13 +9,12 @@ import os
 import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attar.cluster.connection import connected, errors_in_one_line
+from attar.cluster.connection import connected, errors_in_one_line, is_gpu
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
 from attar.documents.sources import FoundFiles, find_files
 from attar.documents.workers import FileReader
@@ -44,43 +43,13 @@ _BLOCKS = 2
 _RETRIES = 3
 
 
-@dataclass(frozen=True)
-class Workers:
-    """The actors that read: how many (None: as many as the cluster has room for), with a CPU or a GPU each."""
-
-    actors: int | None = None
-    device: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.actors is not None and self.actors < 1:
-            raise OptionError.expected("actors", "a whole number from 1 up", str(self.actors))
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.device not in (None, "cpu")
-
-    def count(self) -> int:
-        """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
-        import ray
-
-        room, needed = ray.cluster_resources(), "GPU" if self.on_gpu else "CPU"
-        most = int(room.get(needed, 0))
-        if most < 1:
-            has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
-            message = f"no actor with a {needed} fits into a cluster with {has}"
-            raise OptionError(message, "leave --device out, or start more nodes")
-        return min(self.actors or most, most)
-
-    def resources(self) -> dict[str, Any]:
-        return {"num_cpus": int(not self.on_gpu), "num_gpus": 1 if self.on_gpu else None}
-
-
 def read_with_ray(
     out: str | os.PathLike[str],
     sources: Iterable[str | Path] | FoundFiles,
     *,
     address: str | None = None,
-    workers: Workers | None = None,
+    actors: int | None = None,
+    device: str | None = None,
     reader: str | os.PathLike[str] | None = None,
     replace: bool = False,
     keep_text: bool = True,
@@ -92,10 +61,11 @@ def read_with_ray(
 ) -> Counter[str]:
     """Read files and folders with Ray into a library, or one in shards; counts the changes.
 
-    `address` is that of a cluster; None starts Ray on this machine. A file that cannot be read, or a name that is
-    taken, ends it, or `on_bad` is called with the error and the others are added.
+    `address` is that of a cluster; None starts Ray on this machine. `actors` read, each with a CPU, or with a GPU where
+    a `device` says so: as many as there is room for, by default. A file that cannot be read, or a name that is taken,
+    ends it, or `on_bad` is called with the error and the others are added.
     """
-    out, workers = Path(out), workers or Workers()
+    out = Path(out)
     path = None if reader is None else Path(reader)
     found = sources if isinstance(sources, FoundFiles) else find_files(sources)
     size = sum(file.bytes for file in found.files)
@@ -107,7 +77,7 @@ def read_with_ray(
             on_change(change)
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(connected(address, workers.actors))
+        stack.enter_context(connected(address, actors))
         stack.enter_context(errors_in_one_line())
 
         def opened(folder: Path) -> Library:
@@ -125,12 +95,11 @@ def read_with_ray(
 
         files = stack.enter_context(FileReader(limits))
         drafts = read_files(found.files, on_bad, reader=files)
-        most = _CHARACTERS_ON_GPU if workers.on_gpu else _CHARACTERS
-        blocks = batches(drafts, _DOCUMENTS, most)
+        blocks = batches(drafts, _DOCUMENTS, _CHARACTERS_ON_GPU if is_gpu(device) else _CHARACTERS)
         seen: dict[str, bytes] = {}
         characters = 0
-        actors = _start(workers, libraries[0], path) if found.files else []
-        for block in _encoded(blocks, is_known, actors):
+        started = _start(actors, device, libraries[0], path) if found.files else []
+        for block in _encoded(blocks, is_known, started):
             if new:
                 libraries, new = [opened(out)], False
             by_shard: dict[int, list[Draft]] = {}
@@ -195,8 +164,8 @@ def keep_to_own_cores() -> None:
 class ReadingActor:
     """An actor that reads texts; it loads the reader with the first, so that a fault of it is that call's error."""
 
-    def __init__(self, files: dict[str, bytes], projection: Projection | None, workers: Workers) -> None:
-        self._files, self._projection, self._workers = files, projection, workers
+    def __init__(self, files: dict[str, bytes], projection: Projection | None, device: str | None) -> None:
+        self._files, self._projection, self._device = files, projection, device
 
     @cached_property
     def _reader(self) -> "Reader":
@@ -205,14 +174,14 @@ class ReadingActor:
         from attar.reader.reader import Reader
 
         torch.set_num_threads(1)
-        if self._workers.on_gpu:
+        if is_gpu(self._device):
             keep_to_own_cores()
         with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
             for name, data in self._files.items():
                 Path(folder, name).write_bytes(data)
             reader = Reader.load(folder)
             reader.prepare()
-        return reader if self._workers.device is None else reader.to(self._workers.device)
+        return reader if self._device is None else reader.to(self._device)
 
     def read(self, texts: dict[str, str]) -> dict[str, Encoded]:
         """What texts become, by the names of their documents."""
@@ -222,7 +191,25 @@ class ReadingActor:
         return dict(zip(texts, encoded, strict=True))
 
 
-def _start(workers: Workers, library: Library, path: Path | None) -> list[Any]:
+def room_for(actors: int | None, device: str | None) -> int:
+    """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
+    import ray
+
+    room, needed = ray.cluster_resources(), "GPU" if is_gpu(device) else "CPU"
+    most = int(room.get(needed, 0))
+    if most < 1:
+        has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
+        message = f"no actor with a {needed} fits into a cluster with {has}"
+        raise OptionError(message, "leave --device out, or start more nodes")
+    return min(actors or most, most)
+
+
+def resources(device: str | None) -> dict[str, int]:
+    """What an actor takes of the cluster."""
+    return {"num_gpus": 1, "num_cpus": 0} if is_gpu(device) else {"num_cpus": 1}
+
+
+def _start(actors: int | None, device: str | None, library: Library, path: Path | None) -> list[Any]:
     """Start the actors; one that dies is started again, and reads again what it had."""
     import ray
 
@@ -230,5 +217,5 @@ def _start(workers: Workers, library: Library, path: Path | None) -> list[Any]:
     folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
     # Sent, so that no node needs a copy of the reader.
     files = ray.put({file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES})
-    actor = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **workers.resources())(ReadingActor)
-    return [actor.remote(files, library.projection, workers) for _ in range(workers.count())]
+    actor = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **resources(device))(ReadingActor)
+    return [actor.remote(files, library.projection, device) for _ in range(room_for(actors, device))]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, get_args
 
-from attar.cluster.connection import connected
+from attar.cluster.connection import connected, is_gpu
 from attar.cluster.sharded import Kind, LocalShard, Result, ShardedLibrary, ShardLostError, Work
 from attar.cluster.shards import Manifest, check_shard, read_manifest, shard_paths
 from attar.errors import AttarError, OptionError, UnavailableError
@@ -172,7 +172,7 @@ def _start(manifest: Manifest, settings: Settings, stack: contextlib.ExitStack) 
 
     cluster: dict[str, float] = ray.cluster_resources()
     gpus, count = cluster.get("GPU", 0.0), len(manifest.shards)
-    on_gpu = settings.device not in (None, "cpu")
+    on_gpu = is_gpu(settings.device)
     if on_gpu and gpus < count:
         message = f"--device {settings.device} needs a GPU for each of {count} shards"
         raise OptionError(f"{message}, and the cluster has {gpus:g}", "leave it out, or make fewer shards")

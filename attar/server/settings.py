@@ -61,7 +61,7 @@ class Settings:
     max_questions: int = option(1_024, "Maximum number of questions per request.", min=1)
     max_file_memory_mb: int = option(512, "Memory that reading an uploaded file may take, in MB.", min=64)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)
-    timeout: float = option(30.0, "Time limit of a request, in seconds.")
+    timeout: float = option(30.0, "Time limit of a request, in seconds.", min=0.001)
     log_format: str = option("plain", "Log format: plain or json.")
     log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
     prefix: str = option("", "Path prefix under which a proxy serves this server, for example /attar.")
@@ -81,8 +81,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.timeout > 0:
-            raise OptionError.expected("--timeout", "seconds above 0", str(self.timeout))
         if self.log_format not in ("plain", "json"):
             raise OptionError.expected("--log-format", "plain or json", repr(self.log_format))
         if self.log_level not in ("debug", "info", "warning", "error"):

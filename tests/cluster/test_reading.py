@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attar.cluster.connection import connected
-from attar.cluster.reading import Workers, keep_to_own_cores, read_with_ray
+from attar.cluster.reading import keep_to_own_cores, read_with_ray, resources, room_for
 from attar.cluster.shards import shard_paths, split
 from attar.documents.sources import find_files
 from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
@@ -59,7 +59,7 @@ class TestOnRay:
         """`read_with_ray` with the tiny reader, two actors, and errors in a list."""
 
         def run(out, sources, **options):
-            options = {"workers": Workers(2), "reader": tiny_reader_folder} | options
+            options = {"actors": 2, "reader": tiny_reader_folder} | options
             return read_with_ray(out, sources, **options)
 
         return run
@@ -143,16 +143,15 @@ class TestOnRay:
         with pytest.raises(
             OptionError, match="no actor with a GPU fits into a cluster with 0 GPUs and 2 CPUs"
         ):
-            read(tmp_path / "library", [sources], workers=Workers(device="cuda"))
+            read(tmp_path / "library", [sources], device="cuda")
         assert not (tmp_path / "library").exists()
 
     def test_every_actor_on_a_device_has_its_gpu_and_its_share_of_the_cores(self, ray_cluster):
         import ray
 
-        workers = Workers(device="cuda")
-        assert workers.count() == 2
+        assert room_for(None, "cuda") == 2
 
-        @ray.remote(**workers.resources())
+        @ray.remote(**resources("cuda"))
         class Actor:
             def gpus_and_cores(self) -> tuple[list[int], set[int]]:
                 keep_to_own_cores()
@@ -175,11 +174,6 @@ class TestOnRay:
         code, (line,) = run_attar("add", "library", "ann.txt", *words, cwd=tmp_path)
         assert (code, "there is no GPU that PyTorch can use" in line) == (2, True), line
         assert not (tmp_path / "library").exists()
-
-
-def test_there_is_at_least_one_actor():
-    with pytest.raises(OptionError, match="actors"):
-        Workers(0)
 
 
 def test_no_cluster_at_the_address_is_one_line(tmp_path):
