@@ -114,7 +114,11 @@ class ShardedLibrary(ServedLibrary):
     ) -> Iterator[Document]:
         while True:
             count = _PAGE if limit is None else min(limit, _PAGE)
-            page = list(islice(merge(*self._all(partial(_page, after, count, within)), key=_key), count))
+            page = list(
+                islice(
+                    merge(*self._running(partial(_page, after, count, within), reports=True), key=_key), count
+                )
+            )
             yield from page
             limit = None if limit is None else limit - len(page)
             if len(page) < count or limit == 0:
@@ -122,7 +126,7 @@ class ShardedLibrary(ServedLibrary):
             after = page[-1].name
 
     def __len__(self) -> int:
-        return sum(self._all(len))
+        return sum(self._running(len, reports=True))
 
     def __contains__(self, name: str) -> bool:
         return self._one(self._number_of(name), lambda library: name in library)
@@ -242,17 +246,13 @@ class ShardedLibrary(ServedLibrary):
             raise not_running(min(lost))
         return results
 
-    def _running(self, work: Work[Result], kind: Kind = "read") -> list[Result]:
-        """The results of the shards that are running, at least one."""
+    def _running(self, work: Work[Result], kind: Kind = "read", *, reports: bool = False) -> list[Result]:
+        """The results of the shards that are running, at least one; `reports` names the others as missing."""
         results, lost = self._some(dict.fromkeys(range(len(self.shards)), work), kind)
         if not results:
-            raise not_running(min(lost))
-        return list(results.values())
-
-    def _all(self, work: Work[Result]) -> list[Result]:
-        """The results of the shards that are running; the others are reported as missing."""
-        results, lost = self._some(dict.fromkeys(range(len(self.shards)), work), "read")
-        self._report(lost)
+            raise not_running(0)
+        if reports:
+            report_missing([f"shard {number}" for number in sorted(lost)])
         return list(results.values())
 
     def _some(self, work: Mapping[int, Work[Result]], kind: Kind) -> tuple[dict[int, Result], set[int]]:
@@ -296,14 +296,9 @@ class ShardedLibrary(ServedLibrary):
         while len(lost) < len(self.shards):
             with contextlib.suppress(ShardLostError):
                 result = ask(each_shard)
-                self._report(lost)
+                report_missing([f"shard {number}" for number in sorted(lost)])
                 return result
         raise not_running(0)
-
-    def _report(self, lost: set[int]) -> None:
-        if len(lost) == len(self.shards):
-            raise not_running(0)
-        report_missing([f"shard {number}" for number in sorted(lost)])
 
     def _number_of(self, name: str) -> int:
         return shard_of(name, len(self.shards))
