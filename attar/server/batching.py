@@ -166,6 +166,10 @@ class SerialExecutor:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._pending = 0
 
+    @property
+    def idle(self) -> bool:
+        return not self._pending
+
     async def run(self, work: Callable[[], Value]) -> Value:
         """The result of a job. If the caller is cancelled, a job that waits is dropped, one that runs is stopped."""
         if self._pending >= _MAX_SLOW:

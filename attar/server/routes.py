@@ -20,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 
 import attar
 from attar import wire
-from attar.errors import FormatError, OptionError
+from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
@@ -55,7 +55,11 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     if asks_all and not on_device:
         asked, missing = await service.ask_all(questions, body.top, look, body.within, work)
     else:
-        asked, missing = await service.asks.ask(AskJob(names, questions, body.top, look, work, asks_all)), []
+        missing = []
+        try:
+            asked = await service.asks.ask(AskJob(names, questions, body.top, look, work, asks_all))
+        except UnknownDocumentError as error:
+            await service.raise_with_suggestions(names, error)
     seconds = time.perf_counter() - started
     service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from attar.documents.workers import FileReader
-from attar.errors import AttarError
+from attar.errors import AttarError, UnknownDocumentError
 from attar.library.drafts import Draft, read_upload
 from attar.library.served import ServedLibrary, collect_missing
 from attar.options import FileLimits
@@ -172,6 +172,20 @@ class Service:
         self.library.stats()
         if not self.settings.read_only:
             self.library.check_disk()
+
+    async def raise_with_suggestions(self, names: Sequence[str], error: UnknownDocumentError) -> NoReturn:
+        """Raise the error with names like one that no document has."""
+
+        # Similar names take a second to find among ten thousand documents: only if nobody waits for the thread.
+        def suggest() -> None:
+            for name in names:
+                similar = self.library.similar(name)
+                if similar is not None:
+                    raise UnknownDocumentError.named(name, similar) from None
+
+        if self.slow.idle:
+            await self.slow.run(suggest)
+        raise error
 
 
 def _without_missing(work: Callable[[], Value]) -> tuple[Value, list[str]]:
