@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     from attar.documents.following import ReadFile
     from attar.documents.sources import FoundFiles
 
-# Questions per request; a server takes 1,024 by default.
+# Questions, or names to remove, per request; a server takes 1,024 by default.
 _QUESTIONS = 256
 # Questions to all documents per request: each takes far longer than one to a document.
 _TO_ALL = 32
 # Documents per page of a list.
 _PAGE = 1_000
-# Documents that are removed in one request; a server takes 1,024 by default.
-_REMOVED = 256
 
 
 class Client(contextlib.AbstractContextManager["Client"]):
@@ -162,8 +160,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """Like `Library.ask`."""
-        body = wire.Ask(documents=[name], questions=[question], top=top, look=look)
-        return self._sender.get("POST", wire.ASK, wire.ManyAnswers, body).results[0].answers
+        return self.ask_many([name], [question], top=top, look=look)[0]
 
     def ask_many(
         self,
@@ -175,20 +172,16 @@ class Client(contextlib.AbstractContextManager["Client"]):
     ) -> list[list[Answer]]:
         """Like `Library.ask_many`; at most 256 questions per request."""
         about, asked = paired(names, questions)
-        answers: list[list[Answer]] = []
-        for at in range(0, len(asked), _QUESTIONS):
-            part = slice(at, at + _QUESTIONS)
-            body = wire.Ask(documents=about[part], questions=asked[part], top=top, look=look)
-            reply = self._sender.get("POST", wire.ASK, wire.ManyAnswers, body)
-            answers += [result.answers for result in reply.results]
-        return answers
+        return self._ask(
+            wire.Ask(documents=about[part], questions=asked[part], top=top, look=look)
+            for part in _parts(asked, _QUESTIONS)
+        )
 
     def ask_all(
         self, question: str, *, top: int | None = 5, look: int | None = None, within: Subset | None = None
     ) -> list[Answer]:
         """Like `Library.ask_all`."""
-        body = wire.Ask(questions=[question], top=top, look=look, within=within)
-        return self._sender.get("POST", wire.ASK, wire.ManyAnswers, body).results[0].answers
+        return self.ask_all_many([question], top=top, look=look, within=within)[0]
 
     def ask_all_many(
         self,
@@ -199,13 +192,14 @@ class Client(contextlib.AbstractContextManager["Client"]):
         within: Subset | None = None,
     ) -> list[list[Answer]]:
         """Like `Library.ask_all_many`; some questions per request."""
-        answers: list[list[Answer]] = []
-        for at in range(0, len(questions), _TO_ALL):
-            part = list(questions[at : at + _TO_ALL])
-            body = wire.Ask(questions=part, top=top, look=look, within=within)
-            reply = self._sender.get("POST", wire.ASK, wire.ManyAnswers, body)
-            answers += [result.answers for result in reply.results]
-        return answers
+        return self._ask(
+            wire.Ask(questions=list(questions[part]), top=top, look=look, within=within)
+            for part in _parts(questions, _TO_ALL)
+        )
+
+    def _ask(self, bodies: Iterable[wire.Ask]) -> list[list[Answer]]:
+        replies = (self._sender.get("POST", wire.ASK, wire.ManyAnswers, body) for body in bodies)
+        return [result.answers for reply in replies for result in reply.results]
 
     def list_answers(
         self, question: str, *, top: int | None = None, look: int | None = None, within: Subset | None = None
@@ -349,9 +343,13 @@ class Client(contextlib.AbstractContextManager["Client"]):
             if document.source and document.source.startswith(here)
         ]
         gone = gone_documents(kept, found.folders, read)
-        for at in range(0, len(gone), _REMOVED):
-            self.remove(*gone[at : at + _REMOVED])
+        for part in _parts(gone, _QUESTIONS):
+            self.remove(*gone[part])
         return gone
+
+
+def _parts(values: Sequence[object], size: int) -> Iterator[slice]:
+    return (slice(at, at + size) for at in range(0, len(values), size))
 
 
 def _source_here(path: str) -> str:

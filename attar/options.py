@@ -16,11 +16,10 @@ def option(
     *flags: str,
     min: float | None = None,
     max: float | None = None,
-    repr: bool = True,
 ) -> Any:
     """A dataclass field with a help text; `flags` are more names on the command line, such as "-d"."""
     metadata = {"help": help, "flags": flags, "min": min, "max": max}
-    return field(default=default, metadata=metadata, repr=repr)
+    return field(default=default, metadata=metadata)
 
 
 def check_ranges(options: Any) -> None:

@@ -116,7 +116,7 @@ def actor_processes() -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "cmdline").read_bytes().startswith(b"ray::MapWorker"):
+            if (folder / "cmdline").read_bytes().startswith(b"ray::ReadingActor"):
                 marked = f"{_MARK}={os.environ[_MARK]}".encode()
                 found += [int(folder.name)] if marked in (folder / "environ").read_bytes() else []
         except OSError:

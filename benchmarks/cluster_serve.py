@@ -1,4 +1,4 @@
-"""`python -m benchmarks.cluster_serve`: a million made-up documents in 4 shards on Ray Serve, on this machine.
+"""`python -m benchmarks.cluster_serve`: a million made-up documents in 4 shards on Ray, on this machine.
 
 Prints the resident memory of all processes, and how long a question to all documents takes.
 """
@@ -94,7 +94,7 @@ def memory_of(process: int) -> int:
 def main(
     documents: Annotated[int, typer.Option(min=1, help="Documents.")] = 1_000_000, quick: Quick = False
 ) -> None:
-    """Measure a library in shards on Ray Serve; exit with code 1 if it takes more than 4 GB."""
+    """Measure a library in shards on Ray; exit with code 1 if it takes more than 4 GB."""
     count = 2_000 if quick else documents
     with tempfile.TemporaryDirectory(prefix="attar-bench-") as place:
         fill_shards(Path(place) / "many", count, 4)

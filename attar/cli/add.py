@@ -3,8 +3,8 @@
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from attar.options import FileLimits, option
 from attar.progress import Progress
 
 if TYPE_CHECKING:
-    from attar.documents.sources import SkippedFile
+    from attar.documents.sources import FoundFiles
     from attar.library.drafts import Draft
     from attar.library.library import Library
     from attar.results import Change, FolderChanges
@@ -62,50 +62,37 @@ class AddOptions:
         return Library(store, reader, keep_text=self.keep_text, budget=self.budget, device=self.device)
 
 
-class AddReport:
+class _Report:
     """What has been added and what has not: printed document by document, or as JSON at the end."""
 
     def __init__(self, as_json: bool) -> None:
+        from attar.results import FolderChanges
+
         self.as_json = as_json
-        self.changes: list[Change] = []
-        self.removed: list[str] = []
-        self.bad: list[str] = []
-        self.skipped: list[str] = []
+        self.done = FolderChanges([], [], [], [])
 
     def add(self, change: "Change") -> None:
-        self.changes.append(change)
+        self.done.changes.append(change)
         if not self.as_json:
             _print_change(change)
 
     def refuse(self, fault: AttarError) -> None:
-        self.bad.append(str(fault))
-
-    @contextmanager
-    def running(self, skipped: "Iterable[SkippedFile]") -> Iterator[Progress]:
-        """Show progress bars; if the user stops the work, say what was kept."""
-        self.skipped += [f"{file.path}: {file.reason}" for file in skipped]
-        try:
-            with progress_bar() as progress:
-                yield progress
-        except KeyboardInterrupt:
-            stored = f"{len(self.changes):,} documents are in the library"
-            print_note(f"stopped; {stored}, and the same command continues from there")
-            raise typer.Exit(130) from None
+        self.done.refused.append(str(fault))
 
     def print_end(self) -> None:
         """Print what was done, and what was not; exit with code 2 if a file is bad."""
+        done = self.done
         if self.as_json:
-            bad = [note_line(line) for line in self.bad]
-            lists = {"removed": self.removed, "bad": bad, "skipped": self.skipped}
-            print_json({"documents": self.changes, **lists})
-        elif self.changes or self.removed or not self.bad:
-            only = self.changes[0] if len(self.changes) == 1 and not self.removed and not self.bad else None
-            if only is None:
-                _print_counts(self.changes, self.removed, self.bad)
-            elif only.change == "unchanged":
-                print(change_line(only))
-        _print_not_read(self.skipped, self.bad)
-        if self.bad:
+            bad = [note_line(line) for line in done.refused]
+            lists = {"removed": done.removed, "bad": bad, "skipped": done.skipped}
+            print_json({"documents": done.changes, **lists})
+        elif len(done.changes) == 1 and not done.removed and not done.refused:
+            if done.changes[0].change == "unchanged":
+                print(change_line(done.changes[0]))
+        elif done.changes or done.removed or not done.refused:
+            _print_counts(done)
+        _print_not_read(done)
+        if done.refused:
             raise typer.Exit(2)
 
 
@@ -115,27 +102,24 @@ def _print_change(change: "Change") -> None:
         print(change_line(change), flush=True)
 
 
-def _print_counts(changes: "Sequence[Change]", removed: Sequence[str], refused: Sequence[str]) -> None:
+def _print_counts(done: "FolderChanges") -> None:
     """Print which documents were removed, and how many were added, unchanged and so on."""
-    for name in removed:
+    for name in done.removed:
         print(f"removed {shown(name)}")
-    counts: Counter[str] = Counter(change.change for change in changes)
-    counts += Counter({"removed": len(removed), "not added": len(refused)})
+    counts: Counter[str] = Counter(change.change for change in done.changes)
+    counts += Counter({"removed": len(done.removed), "not added": len(done.refused)})
     print(", ".join(f"{count:,} {what}" for what, count in counts.items()) or "no documents", flush=True)
 
 
-def _print_not_read(skipped: Sequence[str], refused: Sequence[str]) -> None:
+def _print_not_read(done: "FolderChanges") -> None:
     """Print which files were not read, and why: those that need the same program or package in one line."""
-    lines = [*(f"skipped {line}" for line in skipped), *refused]
-    remedies = [line.rpartition("; ")[2] for line in lines]
-    told: set[str] = set()
-    for line, remedy in zip(lines, remedies, strict=True):
-        if "install " not in remedy:
-            print_note(line)
-        elif remedy not in told:
-            told.add(remedy)
-            others = remedies.count(remedy) - 1
-            print_note(line + f" (and {others:,} more file{'s' * (others > 1)})" * bool(others))
+    by_remedy: dict[str, list[str]] = {}
+    for line in (*(f"skipped {line}" for line in done.skipped), *done.refused):
+        remedy = line.rpartition("; ")[2]
+        by_remedy.setdefault(remedy if "install " in remedy else line, []).append(line)
+    for first, *others in by_remedy.values():
+        more = f" (and {len(others):,} more file{'s' * (len(others) > 1)})" if others else ""
+        print_note(first + more)
 
 
 def _add_options(given: dict[str, Any]) -> tuple[AddOptions, FileLimits]:
@@ -153,8 +137,7 @@ def add(
         typer.Argument(
             metavar="FILE…",
             help="Files and folders: text, Markdown, HTML, PDF, documents, slides and tables of Office and "
-            "LibreOffice, RTF, EPUB, e-mail, calendars, contacts, JSON, Parquet, archives; - for stdin; "
-            "with --ray also URLs such as s3://BUCKET/FOLDER.",
+            "LibreOffice, RTF, EPUB, e-mail, calendars, contacts, JSON, Parquet, archives; - for stdin.",
         ),
     ],
     reader: options.ReaderPath = None,
@@ -172,25 +155,12 @@ def add(
 
     attar add stories novels/ contract.pdf
     """
-    (chosen, limits), report = _add_options(given), AddReport(as_json)
-    if ray is not None:
-        _add_with_ray(store, files, ray, reader, chosen, limits, report)
-    else:
-        _add_here(store, files, reader, chosen, limits, report)
-    report.print_end()
-
-
-def _add_here(
-    store: Path,
-    files: list[str],
-    reader: Path | None,
-    chosen: AddOptions,
-    limits: FileLimits,
-    report: AddReport,
-) -> None:
-    from attar.documents.sources import FoundFiles, find_files
-    from attar.documents.workers import FileReader
-    from attar.library.drafts import add_files, read_files
+    (chosen, limits), report = _add_options(given), _Report(as_json)
+    is_stdin = files == [_STDIN]
+    if ray is not None and (chosen.sync or chosen.tag or chosen.name is not None or is_stdin):
+        remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
+        raise OptionError("--ray reads files and folders only", remedy)
+    from attar.documents.sources import find_files
 
     if chosen.tag:
         from attar.results import check_labels
@@ -199,24 +169,60 @@ def _add_here(
     for file in files:
         if (Path(file) / "data.mdb").is_file():
             raise OptionError(f"{file} is a library, not a document", "name the library first")
-    is_stdin = files == [_STDIN]
-    found = (
-        FoundFiles([], [], [])
-        if is_stdin
-        else find_files(
-            files,
-            allow_empty=chosen.sync,
-            pictures=limits.ocr != "never",
-            on_bad=report.refuse if len(files) > 1 and not chosen.sync and chosen.name is None else None,
-        )
+    some_may_miss = len(files) > 1 and not chosen.sync and chosen.name is None
+    found = find_files(
+        [] if is_stdin else files,
+        allow_empty=chosen.sync,
+        pictures=limits.ocr != "never",
+        on_bad=report.refuse if some_may_miss else None,
     )
     if chosen.sync and not found.folders:
         raise OptionError("--sync is for folders", "name a folder")
-    with (
-        ExitStack() as stack,
-        FileReader(limits) as file_reader,
-        report.running(found.skipped) as progress,
-    ):
+    report.done.skipped.extend(f"{file.path}: {file.reason}" for file in found.skipped)
+    try:
+        with progress_bar() as progress:
+            if ray is not None:
+                from attar.cluster.reading import read_with_ray
+
+                read_with_ray(
+                    store,
+                    found,
+                    address=ray,
+                    actors=chosen.actors,
+                    device=chosen.device,
+                    reader=reader,
+                    replace=chosen.replace,
+                    limits=limits,
+                    progress=progress,
+                    on_change=report.add,
+                    on_bad=report.refuse,
+                    keep_text=chosen.keep_text,
+                    budget=chosen.budget,
+                )
+            else:
+                _add_here(store, found, reader, chosen, limits, report, progress, is_stdin)
+    except KeyboardInterrupt:
+        stored = f"{len(report.done.changes):,} documents are in the library"
+        print_note(f"stopped; {stored}, and the same command continues from there")
+        raise typer.Exit(130) from None
+    report.print_end()
+
+
+def _add_here(
+    store: Path,
+    found: "FoundFiles",
+    reader: Path | None,
+    chosen: AddOptions,
+    limits: FileLimits,
+    report: _Report,
+    progress: Progress,
+    is_stdin: bool,
+) -> None:
+    """Add files that were found, or under the name that is given the only one, or the text from stdin."""
+    from attar.documents.workers import FileReader
+    from attar.library.drafts import add_files, read_files
+
+    with ExitStack() as stack, FileReader(limits) as file_reader:
 
         def opened() -> "Library":
             return stack.enter_context(chosen.open_library(store, reader))
@@ -244,40 +250,7 @@ def _add_here(
             on_refused=report.refuse,
             progress=progress,
         )
-        report.removed = added.removed
-
-
-def _add_with_ray(
-    store: Path,
-    files: list[str],
-    address: str,
-    reader: Path | None,
-    chosen: AddOptions,
-    limits: FileLimits,
-    report: AddReport,
-) -> None:
-    if chosen.sync or chosen.tag or chosen.name is not None or files == ["-"]:
-        remedy = "leave --sync, --tag, --name and stdin to attar add without --ray"
-        raise OptionError("--ray reads files, folders and URLs only", remedy)
-    from attar.cluster.reading import Workers, read_with_ray
-    from attar.cluster.sources import find_sources
-
-    sources = find_sources(files)
-    with report.running(sources.skipped) as progress:
-        read_with_ray(
-            store,
-            sources,
-            address=address,
-            workers=Workers(chosen.actors, chosen.device),
-            reader=reader,
-            replace=chosen.replace,
-            limits=limits,
-            progress=progress,
-            on_change=report.add,
-            on_bad=report.refuse,
-            keep_text=chosen.keep_text,
-            budget=chosen.budget,
-        )
+        report.done.removed.extend(added.removed)
 
 
 def append(
@@ -381,8 +354,8 @@ def _print_round(done: "FolderChanges", *, as_json: bool, is_first: bool) -> Non
         print_json(done)
         return
     if is_first:
-        _print_counts(done.changes, done.removed, done.refused)
+        _print_counts(done)
     else:
         for name in done.removed:
             print(f"removed {shown(name)}", flush=True)
-    _print_not_read(done.skipped, done.refused)
+    _print_not_read(done)

@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -91,9 +91,9 @@ def ask(
             document = only_document(library)
         asking = Asking(library, document, within, top, look)
         if not typed and file is None and sys.stdin.isatty() and not as_json:
-            from attar.cli.prompt import Prompt
+            from attar.cli.prompt import run_prompt
 
-            Prompt(asking).run()
+            run_prompt(asking)
             return
         asked = [_Asked(f"question {at}", question) for at, question in enumerate(typed, 1)]
         if file is not None or not asked:
@@ -268,10 +268,6 @@ def search(
     with _searched(store, reader) as library:
         options.check_names(library, within)
         hits = library.search(query, top=top, within=within, passages=passages)
-        if hits and not _share_words(query, (_text_of(library, hit.document) for hit in hits)):
-            print_note(
-                "none of these documents has a word of the query as it is written; look at the sentences"
-            )
     if as_json:
         print_json({"query": query, "hits": hits})
         return
@@ -282,26 +278,6 @@ def search(
             print(f"  {printable(' '.join(sentence.text.split()))}{place}")
     if not hits:
         print("no documents")
-
-
-def _text_of(library: "Library", name: str) -> str | None:
-    """The text of a document that was found, if it is kept, and was not removed since."""
-    with suppress(UnknownDocumentError):
-        return library.text(name)
-    return None
-
-
-def _share_words(query: str, texts: Iterable[str | None]) -> bool:
-    """Whether a text has a word of a query that is more than grammar; a text that is not kept may have it.
-
-    >>> _share_words("the garden", ["Roses grow in the yard."]), _share_words("the garden", ["Garden work."])
-    (False, True)
-    """
-    from attar.text.english import FUNCTION_WORDS
-    from attar.text.quotes import words_of
-
-    words = {word.form for word in words_of(query)} - FUNCTION_WORDS
-    return not words or any(text is None or any(map(text.lower().__contains__, words)) for text in texts)
 
 
 _VERDICTS = {"found": "found, word for word", "nearly": "nearly", "absent": "not in this library"}
@@ -331,14 +307,15 @@ def verify(
         else:
             print(_VERDICTS[verified.verdict])
             for passage in verified.passages:
-                _print_passage(passage, _text_of(library, passage.document) or "")
+                _print_passage(library, passage)
     if verified.unchecked:
         print_note(f"not checked, as their texts are not kept: {verified.unchecked} documents")
     if verified.verdict == "absent":
         raise typer.Exit(1)
 
 
-def _print_passage(passage: "QuotedPlace", text: str) -> None:
+def _print_passage(library: "Library", passage: "QuotedPlace") -> None:
+    text = library.text(passage.document) or ""
     place = shown(passage.place) if passage.place else f"line {text.count(chr(10), 0, passage.start) + 1:,}"
     print(f"{one_line(passage.document)}, {place}  {printable(' '.join(passage.text.split()))}")
     for difference in passage.differences:

@@ -149,14 +149,13 @@ class Quotes:
         "Not in this text" is left out below an answer that is less likely: that answer's "unsure" says it. Below an
         answer, what would be "0%" is left out. A sentence that decides between yes and no comes first in its line.
         """
-        self._texts.clear()  # at a prompt, documents may change between two questions
         if answers and not answers[0].absent:
             best, *others = answers
+            others = [one for one in others if one.probability >= _LEAST]
             answers = [
                 best,
                 *(one for one in others if not one.absent or one.probability <= best.probability),
             ]
-            answers = [one for one in answers if one is best or one.probability >= _LEAST]
         heads = [
             (
                 self._absent if answer.absent else self._words(answer),
@@ -178,7 +177,6 @@ class Quotes:
 
     def groups(self, groups: Sequence["AnswerGroup"]) -> str:
         """For each answer how likely it is and how many places give it, then a line for each of them."""
-        self._texts.clear()
         lines = []
         for group in groups:
             count = f"{group.count:,} place{'s' * (group.count != 1)}"

@@ -19,58 +19,48 @@ Type a question, or a sentence with ___ for the answer.
 :quit       leave; so does Ctrl-D"""
 
 
-class Prompt:
-    def __init__(self, asking: Asking) -> None:
-        self._asking, self._library = asking, asking.library
-        self._choose(asking.document)
+def run_prompt(asking: Asking, read_line: Callable[[str], str] = input) -> None:
+    """Read lines with `read_line`, which is given the prompt, until the end."""
+    count = len(asking.library)
+    print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # arrow keys
+    while True:
+        asked = "all" if asking.document is None else one_line(asking.document)
+        try:
+            line = read_line(f"{asked}> ").strip()
+        except EOFError:
+            print()
+            return
+        except KeyboardInterrupt:  # drops the line, as in a shell
+            print()
+            continue
+        if line in _QUIT:
+            return
+        try:
+            asking = _obey(asking, line)
+        except AttarError as fault:
+            print_note(fault)
+        except KeyboardInterrupt:
+            print("stopped")
 
-    def _choose(self, document: str | None) -> None:
-        document = only_document(self._library) if document is None else document
-        self._asking = replace(self._asking, document=document)
-        self._quotes = Quotes(self._library, document)
 
-    def run(self, read_line: Callable[[str], str] = input) -> None:
-        """Read lines with `read_line`, which is given the prompt, until the end."""
-        count = len(self._library)
-        print(f"{count:,} {'document' if count == 1 else 'documents'}; :help shows the commands")
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  # arrow keys
-        while True:
-            try:
-                line = read_line(self._prompt()).strip()
-            except EOFError:
-                print()
-                return
-            except KeyboardInterrupt:  # drops the line, as in a shell
-                print()
-                continue
-            if line in _QUIT:
-                return
-            try:
-                self._obey(line)
-            except AttarError as fault:
-                print_note(fault)
-            except KeyboardInterrupt:
-                print("stopped")
+def _obey(asking: Asking, line: str) -> Asking:
+    """Do what a line says; what is asked from then on."""
+    command, _, rest = line.partition(" ")
+    if command == ":doc" and rest.strip():
+        from attar.library.documents import find_document
 
-    def _prompt(self) -> str:
-        document = self._asking.document
-        return f"{'all' if document is None else one_line(document)}> "
-
-    def _obey(self, line: str) -> None:
-        command, _, rest = line.partition(" ")
-        if command == ":doc" and rest.strip():
-            from attar.library.documents import find_document
-
-            self._choose(find_document(self._library.store, rest.strip()))
-        elif command == ":all":
-            self._choose(None)
-        elif line in _ASKED_FOR_HELP:
-            print(_HELP)
-        elif line.startswith(":"):
-            print(f"{printable(command)} is none of the commands\n{_HELP}")
-        elif line:
-            (answers,) = self._asking.answers([line])
-            if self._asking.document is None:
-                print_search_state(self._library)
-            print(self._quotes.answers(answers))
+        return replace(asking, document=find_document(asking.library.store, rest.strip()))
+    if command == ":all":
+        return replace(asking, document=only_document(asking.library))
+    if line in _ASKED_FOR_HELP:
+        print(_HELP)
+    elif line.startswith(":"):
+        print(f"{printable(command)} is none of the commands\n{_HELP}")
+    elif line:
+        (answers,) = asking.answers([line])
+        if asking.document is None:
+            print_search_state(asking.library)
+        print(Quotes(asking.library, asking.document).answers(answers))
+    return asking

@@ -15,11 +15,10 @@ from attar.server.settings import LOOPBACK_HOSTS, Address, Settings, is_loopback
 
 if TYPE_CHECKING:
     from attar.library.library import Library
-    from attar.library.served import ServedLibrary
 
 
 @options.options_from(Address)
-@options.options_from(Settings, omit=("store", "hosts", "read_tokens", "shared"))
+@options.options_from(Settings, omit=("store",))
 def serve(
     store: options.StorePath,
     token_file: Annotated[Path | None, typer.Option(help="File whose first line is the token.")] = None,
@@ -30,7 +29,6 @@ def serve(
         bool, typer.Option("--no-token", help="Allow requests without a token from any host.")
     ] = False,
     ray: options.RayAddress = None,
-    replicas: Annotated[int, typer.Option(min=1, max=1_000, help="Processes per shard with --ray.")] = 1,
     **given: Any,
 ) -> None:
     """Serve a library over HTTP, with a web page.
@@ -40,7 +38,7 @@ def serve(
 
     attar serve stories --port 8000
 
-    attar serve stories-4 --ray --replicas 2
+    attar serve stories-4 --ray
     """
     # Read when numpy loads its BLAS, here and in worker processes: each process uses one thread, so that several
     # share the cores.
@@ -52,25 +50,26 @@ def serve(
     from attar.cluster.shards import is_sharded
 
     address = Address(**{field.name: given.pop(field.name) for field in fields(Address)})
-    if given["token"] is not None and token_file is not None:
-        raise OptionError("--token and --token-file exclude each other")
-    token = read_tokens("--token-file", token_file)[0] if token_file is not None else given["token"]
+    token = None if token_file is None else read_tokens("--token-file", token_file)[0]
     readers = [] if read_token_file is None else read_tokens("--read-token-file", read_token_file)
     require_token(address.host, token, no_token)
     for file in (address.ssl_keyfile, address.ssl_certfile):
         if file is not None and not file.is_file():
             raise OptionError(f"there is no file {file} for TLS")
     hosts = LOOPBACK_HOSTS | {address.host} if token is None and is_loopback(address.host) else frozenset()
-    tokens = {"token": token, "read_tokens": frozenset(readers)}
-    settings = Settings(store=store, hosts=hosts, **given | tokens)
-    if ray is None and replicas != 1:
-        raise OptionError("--replicas needs --ray")
+    settings = Settings(store=store, hosts=hosts, token=token, read_tokens=frozenset(readers), **given)
+    in_shards = is_sharded(store) or ray is not None
     if settings.watch is not None:
-        _check_watched(settings.watch, in_shards=is_sharded(store) or ray is not None)
+        if in_shards:
+            raise OptionError("--watch is for a library without shards", "add files with attar add --ray")
+        if not settings.watch.is_dir():
+            raise OptionError(f"--watch: there is no folder {settings.watch}", "check the path")
+        with needs_extra("--watch", "watch"):
+            import watchfiles  # noqa: F401
     # An address in use is reported before a library is created.
     listen(address).close()
-    if is_sharded(store) or ray is not None:
-        _serve_shards(settings, address, ray, replicas)
+    if in_shards:
+        _serve_shards(settings, address, ray)
         return
     library = _checked_library(settings)
     if address.workers == 1:
@@ -78,16 +77,6 @@ def serve(
     else:
         library.close()
         run(settings, address)
-
-
-def _check_watched(folder: Path, *, in_shards: bool) -> None:
-    """Refuse a folder that cannot be followed before anything is started."""
-    if in_shards:
-        raise OptionError("--watch is for a library without shards", "add files with attar add --ray")
-    if not folder.is_dir():
-        raise OptionError(f"--watch: there is no folder {folder}", "check the path")
-    with needs_extra("--watch", "watch"):
-        import watchfiles  # noqa: F401
 
 
 def _checked_library(settings: Settings) -> "Library":
@@ -110,7 +99,7 @@ def _checked_library(settings: Settings) -> "Library":
     return library
 
 
-def _serve_shards(settings: Settings, address: Address, ray: str | None, replicas: int) -> None:
+def _serve_shards(settings: Settings, address: Address, ray: str | None) -> None:
     """Serve a folder of shards, each in this process, or in processes of Ray."""
     from attar.cluster.serving import open_shards, served_shards
     from attar.cluster.shards import is_sharded
@@ -122,11 +111,11 @@ def _serve_shards(settings: Settings, address: Address, ray: str | None, replica
         remedy = f"make shards: attar shard {settings.store} --into 2"
         raise OptionError(f"--ray serves shards, and {settings.store} has none", remedy)
     if address.workers > 1:
-        raise OptionError("--workers is for a library without shards", "give --ray and --replicas")
+        raise OptionError("--workers is for a library without shards", "leave it out, or make more shards")
     if ray is None:
         run(settings, address, open_shards(settings))
         return
-    with served_shards(settings, None if ray == "local" else ray, replicas) as library:
+    with served_shards(settings, None if ray == "local" else ray) as library:
         run(settings, address, library)
 
 
@@ -150,25 +139,11 @@ def mcp(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with needs_extra("attar mcp", "mcp"):
         from attar.integrations.mcp import make_server, serve_http
-    library = _opened(store, reader)
-    try:
-        library.prepare()
-        with suppress(KeyboardInterrupt):
-            if port is None:
-                make_server(library).run("stdio")
-            else:
-                serve_http(library, port, lambda url: print_note(f"{store} at {url}"))
-    finally:
-        library.close()
-
-
-def _opened(store: Path, reader: Path | None) -> "ServedLibrary":
-    from attar.cluster.shards import is_sharded
-
-    if is_sharded(store):
-        from attar.cluster.serving import open_shards
-
-        return open_shards(Settings(store=store, reader=reader, read_only=True))
     from attar.library.library import Library
 
-    return Library(store, reader, read_only=True)
+    with Library(store, reader, read_only=True) as library, suppress(KeyboardInterrupt):
+        library.prepare()
+        if port is None:
+            make_server(library).run("stdio")
+        else:
+            serve_http(library, port, lambda url: print_note(f"{store} at {url}"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attar.errors import AttarError, MissingError, UnavailableError, install_command
+from attar.errors import AttarError, UnavailableError, needs_extra
 
 # Seconds until a cluster must answer; Ray itself waits for minutes.
 _WAIT = 10.0
@@ -17,11 +17,7 @@ LOCAL = "local"
 
 
 def is_gpu(device: str | None) -> bool:
-    """Whether a process that computes on a device needs a GPU of Ray.
-
-    >>> is_gpu(None), is_gpu("cpu"), is_gpu("cuda")
-    (False, False, True)
-    """
+    """Whether a process that computes on a device needs a GPU of Ray."""
     return device not in (None, "cpu")
 
 
@@ -41,27 +37,20 @@ def connected(address: str | None = None, cpus: int | None = None) -> Iterator[N
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         # Ray's default of 15 leaves its processes 4 % of a core that anything else wants, this server for one.
         os.environ.setdefault("RAY_worker_niceness", "0")
-    try:
+    with needs_extra("--ray", "ray"):
         import ray
-        import ray.data
-    except ImportError as fault:
-        package = (fault.name or "ray").partition(".")[0]
-        raise MissingError(f"the package {package} is not installed", install_command("ray")) from fault
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         yield
         return
-    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    cluster: dict[str, Any] = {"address": address}
+    if address in (None, LOCAL):
+        cpus = max(cpus or 1, os.cpu_count() or 1)
+        cluster = {"include_dashboard": False, "num_cpus": cpus, "_node_ip_address": "127.0.0.1"}
+    elif address != "auto":
+        _check(str(address))
     try:
-        if address in (None, LOCAL):
-            cpus = max(cpus or 1, os.cpu_count() or 1)
-            ray.init(include_dashboard=False, num_cpus=cpus, _node_ip_address="127.0.0.1", **quiet)
-        else:
-            _check(address)
-            ray.init(address=address, **quiet)
+        ray.init(logging_level=logging.ERROR, log_to_driver=False, **cluster)
     except Exception as fault:  # Ray raises plain ones too
-        if isinstance(fault, UnavailableError):
-            raise
         raise _unavailable(str(address or LOCAL), " ".join(str(fault).split())[:120]) from fault
     try:
         yield
@@ -77,10 +66,7 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except ray.exceptions.RayError as fault:
-        cause: BaseException | None = fault
-        while cause is not None and not isinstance(cause, AttarError):
-            cause = getattr(cause, "cause", None) or cause.__cause__
-        if isinstance(cause, AttarError):
+        if isinstance(cause := getattr(fault, "cause", None), AttarError):
             raise cause from fault
         lines = [line.strip() for line in str(fault).splitlines() if line.strip()] or [type(fault).__name__]
         remedy = "install this version of attar on every node, and run the command again: it continues"
@@ -90,8 +76,6 @@ def errors_in_one_line() -> Iterator[None]:
 def _check(address: str) -> None:
     """Refuse an address where nobody listens."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if address == "auto":
-        return
     if not port.isdigit():
         raise _unavailable(address, "no such address")
     try:

@@ -1,36 +1,25 @@
-"""Reading a corpus with Ray: Ray Data streams documents to actors that hold the reader; this process writes.
+"""Reading a corpus with Ray: this process reads files and writes memories, actors that hold the reader make them.
 
 A document has the same bytes as on one machine: reading a text does not depend on what else is read, and documents
 are written in the order of the sources. After a crash the same call continues: what the store has is not read again.
 """
 
 import contextlib
-import hashlib
 import os
 import tempfile
-import warnings
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attar.cluster.connection import connected, errors_in_one_line, is_gpu
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
-from attar.cluster.sources import (
-    CHARACTERS,
-    CHARACTERS_ON_GPU,
-    FoundSources,
-    datasource,
-    find_sources,
-    from_table,
-    to_table,
-)
+from attar.documents.sources import FoundFiles, find_files
+from attar.documents.workers import FileReader
 from attar.errors import AttarError, OptionError
-from attar.library.drafts import Draft, encode_texts
+from attar.library.drafts import Draft, Encoded, batches, encode_texts, read_files
 from attar.library.library import Library
 from attar.options import FileLimits
 from attar.progress import Progress, ignore_progress
@@ -38,56 +27,29 @@ from attar.reader.folders import ReaderFolder, find_reader
 from attar.reader.parts import READER_FILES
 from attar.results import Change
 from attar.search.statistics import Projection
-from attar.store.records import Fault
 from attar.store.store import Store
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import ray
-
     from attar.reader.reader import Reader
 
-# Hashes of names and texts, in order.
-_Keys = NDArray[np.uint64]
-
-
-@dataclass(frozen=True)
-class Workers:
-    """The actors that read: how many (None: as many as the cluster has room for), with a CPU or a GPU each."""
-
-    actors: int | None = None
-    device: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.actors is not None and self.actors < 1:
-            raise OptionError.expected("actors", "a whole number from 1 up", str(self.actors))
-
-    @property
-    def on_gpu(self) -> bool:
-        return is_gpu(self.device)
-
-    def count(self) -> int:
-        """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
-        import ray
-
-        room, needed = ray.cluster_resources(), "GPU" if self.on_gpu else "CPU"
-        most = int(room.get(needed, 0))
-        if most < 1:
-            has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
-            message = f"no actor with a {needed} fits into a cluster with {has}"
-            raise OptionError(message, "leave --device out, or start more nodes")
-        return min(self.actors or most, most)
-
-    def resources(self) -> dict[str, Any]:
-        return {"num_cpus": int(not self.on_gpu), "num_gpus": 1 if self.on_gpu else None}
+# Characters of documents that an actor reads at a time: some seconds, so that all of them have something to do, and a
+# kill loses little. On a GPU that takes one second. And as many documents, at most.
+_CHARACTERS = 2**15
+_CHARACTERS_ON_GPU = 2**22
+_DOCUMENTS = 2**13
+# Blocks that an actor has at a time, so that it does not wait for this process.
+_BLOCKS = 2
+# How many times a block is read again whose actor died: a text may be what kills it.
+_RETRIES = 3
 
 
 def read_with_ray(
     out: str | os.PathLike[str],
-    sources: Iterable[str | os.PathLike[str]] | FoundSources,
+    sources: Iterable[str | Path] | FoundFiles,
     *,
     address: str | None = None,
-    workers: Workers | None = None,
+    actors: int | None = None,
+    device: str | None = None,
     reader: str | os.PathLike[str] | None = None,
     replace: bool = False,
     keep_text: bool = True,
@@ -97,14 +59,16 @@ def read_with_ray(
     on_bad: Callable[[AttarError], None] | None = None,
     progress: Progress = ignore_progress,
 ) -> Counter[str]:
-    """Read files, folders and URLs with Ray into a library, or one in shards; counts the changes.
+    """Read files and folders with Ray into a library, or one in shards; counts the changes.
 
-    `address` is that of a cluster; None starts Ray on this machine. A file that cannot be read, or a name that is
-    taken, ends it, or `on_bad` is called with the error and the others are added.
+    `address` is that of a cluster; None starts Ray on this machine. `actors` read, each with a CPU, or with a GPU where
+    a `device` says so: as many as there is room for, by default. A file that cannot be read, or a name that is taken,
+    ends it, or `on_bad` is called with the error and the others are added.
     """
-    out, workers = Path(out), workers or Workers()
+    out = Path(out)
     path = None if reader is None else Path(reader)
-    found = sources if isinstance(sources, FoundSources) else find_sources(str(source) for source in sources)
+    found = sources if isinstance(sources, FoundFiles) else find_files(sources)
+    size = sum(file.bytes for file in found.files)
     changes: Counter[str] = Counter()
 
     def changed(change: Change) -> None:
@@ -113,10 +77,8 @@ def read_with_ray(
             on_change(change)
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(connected(address, workers.actors))
+        stack.enter_context(connected(address, actors))
         stack.enter_context(errors_in_one_line())
-        stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", "The minimum number of concurrent actors")  # of few documents
 
         def opened(folder: Path) -> Library:
             library = Library(folder, path, keep_text=keep_text, budget=budget)
@@ -127,98 +89,65 @@ def read_with_ray(
         empty = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attar-empty-")))
         folders = [empty] if new else shard_paths(out) if is_sharded(out) else [out]
         libraries = [opened(folder) for folder in folders]
+
+        def is_known(draft: Draft) -> bool:
+            return _is_known(libraries[shard_of(draft.name, len(libraries))], draft)
+
+        files = stack.enter_context(FileReader(limits))
+        drafts = read_files(found.files, on_bad, reader=files)
+        blocks = batches(drafts, _DOCUMENTS, _CHARACTERS_ON_GPU if is_gpu(device) else _CHARACTERS)
         seen: dict[str, bytes] = {}
         characters = 0
-        for block in _read(found, libraries, path, workers, limits):
-            by_shard: dict[int, list[Draft]] = {}
-            for document in block:
-                if isinstance(document, Draft):
-                    characters += len(document.text)
-                    by_shard.setdefault(shard_of(document.name, len(libraries)), []).append(document)
-                elif on_bad is None:
-                    raise document
-                else:
-                    on_bad(document)
-            if by_shard and new:
+        started = _start(actors, device, libraries[0], path) if found.files else []
+        for block in _encoded(blocks, is_known, started):
+            if new:
                 libraries, new = [opened(out)], False
-            for shard, drafts in by_shard.items():
+            by_shard: dict[int, list[Draft]] = {}
+            for draft in block:
+                characters += len(draft.text)
+                by_shard.setdefault(shard_of(draft.name, len(libraries)), []).append(draft)
+            for shard, own in by_shard.items():
                 libraries[shard].add_many(
-                    drafts,
+                    own,
                     replace=replace,
-                    batch_size=len(drafts),
+                    batch_size=len(own),
                     on_change=changed,
                     on_refused=on_bad,
                     seen=seen,
                 )
-            progress("characters", characters, found.size)
+            progress("characters", characters, size)
     return changes
 
 
-def _read(
-    found: FoundSources,
-    libraries: list[Library],
-    reader: Path | None,
-    workers: Workers,
-    limits: FileLimits | None,
-) -> Iterator[list[Draft | AttarError]]:
-    """Yield the documents of sources in order, some at a time, read by actors."""
+def _is_known(library: Library, draft: Draft) -> bool:
+    """Whether a document need not be read; where that is wrong, it is read here, when it is added."""
+    with library.store.snapshot() as now:
+        entry = now.find(draft.name)
+    if entry is None or entry.digest != draft.digest or library.budget not in (None, entry.budget):
+        return False
+    return entry.text_bytes is not None or not library.keep_text
+
+
+def _encoded(
+    blocks: Iterable[list[Draft]], is_known: Callable[[Draft], bool], actors: list[Any]
+) -> Iterator[list[Draft]]:
+    """Yield blocks of documents in their order, with what actors have read of those that are not known."""
     import ray
 
-    if not found.files:
-        return
-    context = ray.data.DataContext.get_current()
-    context.execution_options.preserve_order = True
-    context.enable_progress_bars = False
-    context.target_max_block_size = 1  # blocks stay as they are: one row each
-    actors = workers.count()
-    files = ray.put(_ReaderFiles.of(libraries[0], reader))
-    known = ray.put(_known(libraries))
-    # Reading files reserves no CPU: the actors have all. One task reads what two GPUs do, or many cores.
-    documents = ray.data.read_datasource(
-        datasource(found.files, limits, CHARACTERS_ON_GPU if workers.on_gpu else CHARACTERS),
-        num_cpus=0,
-        concurrency=actors if workers.on_gpu else max(1, actors // 2),
-    )
-    read = documents.map_batches(
-        _ReaderActor,
-        fn_constructor_args=(files, known, workers),
-        compute=ray.data.ActorPoolStrategy(size=actors),
-        batch_size=1,
-        batch_format="pyarrow",
-        **workers.resources(),
-    )
-    for table in read.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1):
-        yield from_table(table)
+    waiting: deque[tuple[list[Draft], ray.ObjectRef[dict[str, Encoded]]]] = deque()
 
+    def first() -> list[Draft]:
+        block, reading = waiting.popleft()
+        read = ray.get(reading)
+        return [draft._replace(encoded=read.get(draft.name)) for draft in block]
 
-@dataclass(frozen=True)
-class _ReaderFiles:
-    """A reader's files, sent to the actors so that no node needs a copy, and what signatures are made with."""
-
-    files: dict[str, bytes]
-    projection: Projection | None
-
-    @classmethod
-    def of(cls, library: Library, path: Path | None) -> "_ReaderFiles":
-        given = None if path is None else ReaderFolder.open(path)
-        folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
-        files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
-        return cls(files, library.projection)
-
-    def load(self, workers: Workers) -> "Reader":
-        import torch
-
-        from attar.reader.reader import Reader
-
-        torch.set_num_threads(1)
-        if workers.on_gpu:
-            keep_to_own_cores()
-        with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
-            for name, data in self.files.items():
-                Path(folder, name).write_bytes(data)
-            reader = Reader.load(folder)
-            reader.prepare()
-        return reader if workers.device is None else reader.to(workers.device)
+    for block, actor in zip(blocks, cycle(actors), strict=False):
+        texts = {draft.name: draft.text for draft in block if not is_known(draft)}
+        waiting.append((block, actor.read.remote(texts)))
+        if len(waiting) >= _BLOCKS * len(actors):
+            yield first()
+    while waiting:
+        yield first()
 
 
 def keep_to_own_cores() -> None:
@@ -232,51 +161,61 @@ def keep_to_own_cores() -> None:
     os.sched_setaffinity(0, cores[own % gpus :: gpus] or cores)
 
 
-class _ReaderActor:
-    """An actor: holds the reader, and reads the documents of a block that the store does not have."""
+class ReadingActor:
+    """An actor that reads texts; it loads the reader with the first, so that a fault of it is that call's error."""
 
-    def __init__(
-        self, files: "ray.ObjectRef[_ReaderFiles]", known: "ray.ObjectRef[_Keys]", workers: Workers
-    ) -> None:
-        import ray
+    def __init__(self, files: dict[str, bytes], projection: Projection | None, device: str | None) -> None:
+        self._files, self._projection, self._device = files, projection, device
 
-        loaded: _ReaderFiles = ray.get(files)
-        self._reader = loaded.load(workers)
-        self._projection = loaded.projection
-        self._known: _Keys = ray.get(known)
+    @cached_property
+    def _reader(self) -> "Reader":
+        import torch
 
-    def __call__(self, table: "pa.Table") -> "pa.Table":
-        documents = from_table(table)
-        new = {
-            place: document
-            for place, document in enumerate(documents)
-            if isinstance(document, Draft) and not self._is_known(document)
-        }
-        texts = [draft.text for draft in new.values()]
-        encoded = encode_texts(self._reader, self._projection, texts)
-        for (place, draft), read in zip(new.items(), encoded, strict=True):
-            documents[place] = draft._replace(encoded=read)
-        return to_table(documents)
+        from attar.reader.reader import Reader
 
-    def _is_known(self, draft: Draft) -> bool:
-        key = _key(draft.name, draft.digest)
-        at = self._known.searchsorted(key)
-        return bool(at < len(self._known) and self._known[at] == key)
+        torch.set_num_threads(1)
+        if is_gpu(self._device):
+            keep_to_own_cores()
+        with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
+            for name, data in self._files.items():
+                Path(folder, name).write_bytes(data)
+            reader = Reader.load(folder)
+            reader.prepare()
+        return reader if self._device is None else reader.to(self._device)
+
+    def read(self, texts: dict[str, str]) -> dict[str, Encoded]:
+        """What texts become, by the names of their documents."""
+        if not texts:
+            return {}
+        encoded = encode_texts(self._reader, self._projection, list(texts.values()))
+        return dict(zip(texts, encoded, strict=True))
 
 
-def _known(libraries: list[Library]) -> _Keys:
-    """Keys of the documents that need not be read, in order; for a wrong one, the writer reads the text itself."""
-    entries = (
-        entry
-        for library in libraries
-        for entry in library.store.documents()
-        if not isinstance(entry, Fault)
-        and (entry.text_bytes is not None or not library.keep_text)
-        and library.budget in (None, entry.budget)
-    )
-    return np.sort(np.array([_key(entry.name, entry.digest) for entry in entries], np.uint64))
+def room_for(actors: int | None, device: str | None) -> int:
+    """How many actors the connected cluster has room for, of those that are wanted; none is refused."""
+    import ray
+
+    room, needed = ray.cluster_resources(), "GPU" if is_gpu(device) else "CPU"
+    most = int(room.get(needed, 0))
+    if most < 1:
+        has = f"{room.get('GPU', 0):g} GPUs and {room.get('CPU', 0):g} CPUs"
+        message = f"no actor with a {needed} fits into a cluster with {has}"
+        raise OptionError(message, "leave --device out, or start more nodes")
+    return min(actors or most, most)
 
 
-def _key(name: str, digest: bytes) -> np.uint64:
-    """Eight bytes of a hash of a name and its text's digest."""
-    return np.uint64(int.from_bytes(hashlib.blake2b(name.encode() + digest, digest_size=8).digest()))
+def resources(device: str | None) -> dict[str, int]:
+    """What an actor takes of the cluster."""
+    return {"num_gpus": 1, "num_cpus": 0} if is_gpu(device) else {"num_cpus": 1}
+
+
+def _start(actors: int | None, device: str | None, library: Library, path: Path | None) -> list[Any]:
+    """Start the actors; one that dies is started again, and reads again what it had."""
+    import ray
+
+    given = None if path is None else ReaderFolder.open(path)
+    folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
+    # Sent, so that no node needs a copy of the reader.
+    files = ray.put({file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES})
+    actor = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **resources(device))(ReadingActor)
+    return [actor.remote(files, library.projection, device) for _ in range(room_for(actors, device))]

@@ -69,37 +69,193 @@ def not_running(number: int) -> UnavailableError:
     return UnavailableError(f"shard {number} of the library is not running", "try again; Ray restarts it")
 
 
-class ShardCalls:
-    """Calls of shards by number; `at_once`: several of them at the same time."""
+class ShardedLibrary(ServedLibrary):
+    """The library of some shards, in their order; with `at_once`, several of them are called at the same time."""
 
-    def __init__(self, shards: Sequence[Shard], *, at_once: bool) -> None:
+    def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
         self.shards = list(shards)
         self._threads = ThreadPoolExecutor(_CALLS * len(shards), "shard") if at_once else None
+        self._has_banks = False
 
-    def one(self, number: int, work: Work[Result], kind: Kind = "read") -> Result:
-        return self.these({number: work}, kind)[number]
+    @property
+    def has_bank(self) -> bool:
+        return self._has_banks
 
-    def these(self, work: Mapping[int, Work[Result]], kind: Kind = "read") -> dict[int, Result]:
+    def ask_each(
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[Asked | AttarError]:
+        places: dict[int, list[int]] = {}
+        for place, name in enumerate(names):
+            places.setdefault(self._number_of(name), []).append(place)
+        work = {
+            number: partial(
+                Library.ask_each,
+                names=[names[place] for place in here],
+                questions=[questions[place] for place in here],
+                top=top,
+                look=look,
+            )
+            for number, here in places.items()
+        }
+        replies, lost = self._some(work, "ask")
+        results: dict[int, Asked | AttarError] = {}
+        for number, here in places.items():
+            found = repeat(not_running(number)) if number in lost else replies[number]
+            results |= zip(here, found, strict=False)
+        return [results[place] for place in range(len(names))]
+
+    def documents(
+        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
+    ) -> Iterator[Document]:
+        while True:
+            count = _PAGE if limit is None else min(limit, _PAGE)
+            page = list(
+                islice(
+                    merge(*self._running(partial(_page, after, count, within), reports=True), key=_key), count
+                )
+            )
+            yield from page
+            limit = None if limit is None else limit - len(page)
+            if len(page) < count or limit == 0:
+                return
+            after = page[-1].name
+
+    def __len__(self) -> int:
+        return sum(self._running(len, reports=True))
+
+    def __contains__(self, name: str) -> bool:
+        return self._one(self._number_of(name), lambda library: name in library)
+
+    def show(self, name: str) -> DocumentDetails:
+        return self._call(name, partial(Library.show, name=name))
+
+    def similar(self, name: str) -> list[str] | None:
+        if name in self:
+            return None
+        similar = self._running(partial(Library.similar, name=name))
+        return closest(name, sorted(chain(*filter(None, similar))))
+
+    def add_many(
+        self,
+        documents: Iterable[tuple[str, str] | Draft],
+        *,
+        replace: bool = False,
+        on_change: Callable[[Change], None] | None = None,
+        progress: Progress = ignore_progress,
+    ) -> list[Change]:
+        drafts = map(Draft.made, documents)
+        changes: list[Change] = []
+        for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
+            check_stopped()
+            work = partial(Library.add_many, documents=list(group), replace=replace)
+            for change in self._one(number, work, "write"):
+                changes.append(change)
+                if on_change is not None:
+                    on_change(change)
+        return changes
+
+    def append(
+        self, name: str, text: str | Draft, *, key: str | None = None, progress: Progress = ignore_progress
+    ) -> Change:
+        return self._call(name, partial(Library.append, name=name, text=text, key=key), "write")
+
+    def merge(
+        self,
+        new: str,
+        names: Iterable[str],
+        *,
+        title: str = "",
+        replace: bool = False,
+        key: str | None = None,
+    ) -> Change:
+        """Make one document of several: those of other shards are copied to the new document's shard."""
+        names, number = list(names), self._number_of(new)
+        self._refuse_unknown(names)
+        elsewhere = [name for name in names if self._number_of(name) != number]
+        copied = {record.name: record for record in chain(*self._in_shards(elsewhere, _records))}
+        parts: list[str | Record] = [copied.get(name, name) for name in names]
+        work = partial(Library.merge, new=new, names=parts, title=title, replace=replace, key=key)
+        return self._one(number, work, "write")
+
+    def remove(self, *names: str) -> None:
+        """Remove documents: none if one does not exist, or if its shard is not running."""
+        self._refuse_unknown(names)
+        self._in_shards(names, lambda there, library: library.remove(*there), "write")
+
+    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Change tags: of no document if one does not exist, or if its shard is not running."""
+        self._refuse_unknown(names)
+        self._in_shards(names, lambda there, library: library.tag(*there, add=add, remove=remove), "write")
+
+    def check_readers(self) -> None:
+        """Refuse shards of different readers."""
+        readers = self._running(lambda library: library.fingerprint)
+        for number, reader in enumerate(readers):
+            if reader != readers[0]:
+                different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
+                raise ReaderMismatchError(different, "attar reread that shard")
+
+    @property
+    def default_look(self) -> int:
+        return min(self._running(lambda library: library.default_look, "ask"))
+
+    def prepare(self) -> None:
+        """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
+        self._has_banks = all(self._running(_prepare, "ask"))
+
+    def load_signatures(self) -> None:
+        self._running(Library.load_signatures, "search")
+
+    def defer_signatures(self) -> None:
+        self._running(Library.defer_signatures)
+
+    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
+        """Make those of all shards; how many are missing is not known here."""
+        self._running(Library.make_signatures, "sign")
+
+    def stats(self) -> Stats:
+        return reduce(_added, self._running(Library.stats))
+
+    def check_disk(self) -> None:
+        self._running(Library.check_disk)
+
+    def close(self) -> None:
+        for shard in self.shards:
+            shard.close()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def __enter__(self) -> "ShardedLibrary":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _one(self, number: int, work: Work[Result], kind: Kind = "read") -> Result:
+        return self._these({number: work}, kind)[number]
+
+    def _these(self, work: Mapping[int, Work[Result]], kind: Kind = "read") -> dict[int, Result]:
         """The results of shards, all of which must be running."""
-        results, lost = self.some(work, kind)
+        results, lost = self._some(work, kind)
         if lost:
             raise not_running(min(lost))
         return results
 
-    def running(self, work: Work[Result], kind: Kind = "read") -> list[Result]:
-        """The results of the shards that are running, at least one."""
-        results, lost = self.some(dict.fromkeys(range(len(self.shards)), work), kind)
+    def _running(self, work: Work[Result], kind: Kind = "read", *, reports: bool = False) -> list[Result]:
+        """The results of the shards that are running, at least one; `reports` names the others as missing."""
+        results, lost = self._some(dict.fromkeys(range(len(self.shards)), work), kind)
         if not results:
-            raise not_running(min(lost))
+            raise not_running(0)
+        if reports:
+            report_missing([f"shard {number}" for number in sorted(lost)])
         return list(results.values())
 
-    def all(self, work: Work[Result]) -> list[Result]:
-        """The results of the shards that are running; the others are reported as missing."""
-        results, lost = self.some(dict.fromkeys(range(len(self.shards)), work), "read")
-        self._report(lost)
-        return list(results.values())
-
-    def some(self, work: Mapping[int, Work[Result]], kind: Kind) -> tuple[dict[int, Result], set[int]]:
+    def _some(self, work: Mapping[int, Work[Result]], kind: Kind) -> tuple[dict[int, Result], set[int]]:
         """The results of shards, and the numbers of those that are lost; all calls end before an error is raised."""
         results: dict[int, Result] = {}
         lost: set[int] = set()
@@ -125,13 +281,13 @@ class ShardCalls:
             raise errors[0]
         return dict(sorted(results.items())), lost
 
-    def ask(self, ask: Callable[[EachShard], Result]) -> Result:
+    def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
         """Ask the shards that are running; if one is lost, the others again, so that all answers are theirs."""
         lost: set[int] = set()
 
         def each_shard(step: Callable[[OpenedShard], Step]) -> list[Step]:
             running = (number for number in range(len(self.shards)) if number not in lost)
-            results, now_lost = self.some(dict.fromkeys(running, partial(_run_step, step)), "search")
+            results, now_lost = self._some(dict.fromkeys(running, partial(_run_step, step)), "search")
             if now_lost:
                 lost.update(now_lost)
                 raise ShardLostError
@@ -140,190 +296,9 @@ class ShardCalls:
         while len(lost) < len(self.shards):
             with contextlib.suppress(ShardLostError):
                 result = ask(each_shard)
-                self._report(lost)
+                report_missing([f"shard {number}" for number in sorted(lost)])
                 return result
         raise not_running(0)
-
-    def _report(self, lost: set[int]) -> None:
-        if len(lost) == len(self.shards):
-            raise not_running(0)
-        report_missing([f"shard {number}" for number in sorted(lost)])
-
-    def close(self) -> None:
-        for shard in self.shards:
-            shard.close()
-        if self._threads is not None:
-            self._threads.shutdown()
-
-
-def _run_step(step: Callable[[OpenedShard], Result], library: Library) -> Result:
-    with library.opened() as shard:
-        return step(shard)
-
-
-class ShardedLibrary(ServedLibrary):
-    """The library of some shards, in their order, with the methods of `Library`."""
-
-    def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
-        self._calls = ShardCalls(shards, at_once=at_once)
-        self._has_banks = False
-
-    @property
-    def has_bank(self) -> bool:
-        return self._has_banks
-
-    @property
-    def shards(self) -> list[Shard]:
-        return self._calls.shards
-
-    def ask_each(
-        self,
-        names: Sequence[str],
-        questions: Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-    ) -> list[Asked | AttarError]:
-        places: dict[int, list[int]] = {}
-        for place, name in enumerate(names):
-            places.setdefault(self._number_of(name), []).append(place)
-        work = {
-            number: partial(
-                Library.ask_each,
-                names=[names[place] for place in here],
-                questions=[questions[place] for place in here],
-                top=top,
-                look=look,
-            )
-            for number, here in places.items()
-        }
-        replies, lost = self._calls.some(work, "ask")
-        results: dict[int, Asked | AttarError] = {}
-        for number, here in places.items():
-            found = repeat(not_running(number)) if number in lost else replies[number]
-            results |= zip(here, found, strict=False)
-        return [results[place] for place in range(len(names))]
-
-    def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
-        return self._calls.ask(ask)
-
-    def documents(
-        self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None
-    ) -> Iterator[Document]:
-        while True:
-            count = _PAGE if limit is None else min(limit, _PAGE)
-            page = list(
-                islice(merge(*self._calls.all(partial(_page, after, count, within)), key=_key), count)
-            )
-            yield from page
-            limit = None if limit is None else limit - len(page)
-            if len(page) < count or limit == 0:
-                return
-            after = page[-1].name
-
-    def __len__(self) -> int:
-        return sum(self._calls.all(len))
-
-    def __contains__(self, name: str) -> bool:
-        return self._calls.one(self._number_of(name), lambda library: name in library)
-
-    def show(self, name: str) -> DocumentDetails:
-        return self._call(name, partial(Library.show, name=name))
-
-    def similar(self, name: str) -> list[str] | None:
-        if name in self:
-            return None
-        similar = self._calls.running(partial(Library.similar, name=name))
-        return closest(name, sorted(chain(*filter(None, similar))))
-
-    def add_many(
-        self,
-        documents: Iterable[tuple[str, str] | Draft],
-        *,
-        replace: bool = False,
-        progress: Progress = ignore_progress,
-    ) -> list[Change]:
-        drafts = map(Draft.made, documents)
-        changes: list[Change] = []
-        for number, group in groupby(drafts, key=lambda draft: self._number_of(draft.name)):
-            check_stopped()
-            work = partial(Library.add_many, documents=list(group), replace=replace)
-            changes += self._calls.one(number, work, "write")
-        return changes
-
-    def append(
-        self, name: str, text: str | Draft, *, key: str | None = None, progress: Progress = ignore_progress
-    ) -> Change:
-        return self._call(name, partial(Library.append, name=name, text=text, key=key), "write")
-
-    def merge(
-        self,
-        new: str,
-        names: Iterable[str],
-        *,
-        title: str = "",
-        replace: bool = False,
-        key: str | None = None,
-    ) -> Change:
-        """Make one document of several: those of other shards are copied to the new document's shard."""
-        names, number = list(names), self._number_of(new)
-        self._refuse_unknown(names)
-        elsewhere = [name for name in names if self._number_of(name) != number]
-        copied = {record.name: record for record in chain(*self._in_shards(elsewhere, _records))}
-        parts: list[str | Record] = [copied.get(name, name) for name in names]
-        work = partial(Library.merge, new=new, names=parts, title=title, replace=replace, key=key)
-        return self._calls.one(number, work, "write")
-
-    def remove(self, *names: str) -> None:
-        """Remove documents: none if one does not exist, or if its shard is not running."""
-        self._refuse_unknown(names)
-        self._in_shards(names, lambda there, library: library.remove(*there), "write")
-
-    def tag(self, *names: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
-        """Change tags: of no document if one does not exist, or if its shard is not running."""
-        self._refuse_unknown(names)
-        self._in_shards(names, lambda there, library: library.tag(*there, add=add, remove=remove), "write")
-
-    def check_readers(self) -> None:
-        """Refuse shards of different readers."""
-        readers = self._calls.running(lambda library: library.fingerprint)
-        for number, reader in enumerate(readers):
-            if reader != readers[0]:
-                different = f"shard 0 has the reader {readers[0][:12]}, shard {number} {reader[:12]}"
-                raise ReaderMismatchError(different, "attar reread that shard")
-
-    @property
-    def default_look(self) -> int:
-        return min(self._calls.running(lambda library: library.default_look, "ask"))
-
-    def prepare(self) -> None:
-        """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
-        self._has_banks = all(self._calls.running(_prepare, "ask"))
-
-    def load_signatures(self) -> None:
-        self._calls.running(Library.load_signatures, "search")
-
-    def defer_signatures(self) -> None:
-        self._calls.running(Library.defer_signatures)
-
-    def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
-        """Make those of all shards; how many are missing is not known here."""
-        self._calls.running(Library.make_signatures, "sign")
-
-    def stats(self) -> Stats:
-        return reduce(_added, self._calls.running(Library.stats))
-
-    def check_disk(self) -> None:
-        self._calls.running(Library.check_disk)
-
-    def close(self) -> None:
-        self._calls.close()
-
-    def __enter__(self) -> "ShardedLibrary":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _number_of(self, name: str) -> int:
         return shard_of(name, len(self.shards))
@@ -336,12 +311,12 @@ class ShardedLibrary(ServedLibrary):
         for name in names:
             by_shard.setdefault(self._number_of(name), []).append(name)
         calls = {number: partial(work, there) for number, there in by_shard.items()}
-        return list(self._calls.these(calls, kind).values())
+        return list(self._these(calls, kind).values())
 
     def _call(self, name: str, work: Work[Result], kind: Kind = "read") -> Result:
         """A call of the shard of a name; names that are suggested for an unknown one are those of all shards."""
         with self._suggesting([name]):
-            return self._calls.one(self._number_of(name), work, kind)
+            return self._one(self._number_of(name), work, kind)
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
         unknown = self._in_shards(
@@ -349,6 +324,11 @@ class ShardedLibrary(ServedLibrary):
         )
         for name in chain(*unknown):
             raise UnknownDocumentError.named(name, self.similar(name) or ())
+
+
+def _run_step(step: Callable[[OpenedShard], Result], library: Library) -> Result:
+    with library.opened() as shard:
+        return step(shard)
 
 
 def _key(document: Document) -> bytes:

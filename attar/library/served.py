@@ -130,6 +130,7 @@ class ServedLibrary(AskedByName):
         documents: Iterable[tuple[str, str] | Draft],
         *,
         replace: bool = False,
+        on_change: Callable[[Change], None] | None = None,
         progress: Progress = ignore_progress,
     ) -> list[Change]:
         """Add documents, in order: those before a refused one are added."""

@@ -19,8 +19,6 @@ from attar.results import Asked
 from attar.server.metrics import Metrics
 from attar.server.problems import OverloadedError, ProblemError
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 Value = TypeVar("Value")
 
 # The longest that a job may have to wait, in seconds: a client has given up by then, or a person has.
@@ -49,6 +47,10 @@ class _Queued(NamedTuple):
     future: asyncio.Future[list[Asked]]
 
 
+def _are_cancelled(batch: list[_Queued]) -> bool:
+    return all(queued.future.cancelled() for queued in batch)
+
+
 # The answers of each job of a batch, or its error.
 Answered = Sequence[list[Asked] | Exception]
 
@@ -73,7 +75,7 @@ class AskQueue:
         self._per_second: float | None = None
         self._queue: deque[_Queued] = deque()
         self._waiting = 0
-        self._busy = False
+        self._working: asyncio.Task[None] | None = None
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
 
@@ -95,10 +97,9 @@ class AskQueue:
         future: asyncio.Future[list[Asked]] = loop.create_future()
         self._queue.append(_Queued(job, work, future))
         self._wait_for(work)
-        if not self._busy:
-            self._busy = True
+        if self._working is None or self._working.done():
             # In the loop's next iteration: jobs that arrive in this one join the batch.
-            loop.call_soon(self._start)
+            self._working = loop.create_task(self._work())
         return future
 
     def _has_room(self, work: int) -> bool:
@@ -112,7 +113,34 @@ class AskQueue:
         self._waiting += work
         self._metrics.queue.set(self._waiting)
 
-    def _start(self) -> None:
+    async def _work(self) -> None:
+        """Answer batch after batch until no job waits."""
+        while self._queue:
+            if not (batch := self._next_batch()):
+                continue
+            jobs = [queued.job for queued in batch]
+            self._metrics.batches.observe(sum(len(job.questions) for job in jobs))
+            began = time.perf_counter()
+            # By all who asked: their requests timed out, or their clients left.
+            answer = partial(_stopping_when, partial(_are_cancelled, batch), self._answer, jobs)
+            results: Answered
+            try:
+                results = await asyncio.get_running_loop().run_in_executor(self._thread, answer)
+            except Exception as error:
+                results = [error] * len(batch)
+            if self._queue:
+                measured = sum(queued.work for queued in batch) / (time.perf_counter() - began)
+                before = measured if self._per_second is None else self._per_second
+                self._per_second = (3 * before + measured) / 4
+            for queued, result in zip(batch, results, strict=True):
+                if queued.future.done():
+                    continue
+                if isinstance(result, Exception):
+                    queued.future.set_exception(result)
+                else:
+                    queued.future.set_result(result)
+
+    def _next_batch(self) -> list[_Queued]:
         batch: list[_Queued] = []
         work = 0
         while self._queue and (not batch or work + self._queue[0].work <= self._max_batch):
@@ -122,42 +150,12 @@ class AskQueue:
             if not queued.future.cancelled():
                 batch.append(queued)
                 work += queued.work
-        if not batch:
-            self._busy = False
-            return
-        jobs = [queued.job for queued in batch]
-        self._metrics.batches.observe(sum(len(job.questions) for job in jobs))
-        began = time.perf_counter()
-
-        def is_given_up() -> bool:  # by all who asked: their requests timed out, or their clients left
-            return all(queued.future.cancelled() for queued in batch)
-
-        def finish(done: asyncio.Future[Answered]) -> None:
-            if self._queue:
-                measured = work / (time.perf_counter() - began)
-                before = measured if self._per_second is None else self._per_second
-                self._per_second = (3 * before + measured) / 4
-            self._finish(batch, done)
-
-        answer = partial(_stopping_when, is_given_up, self._answer, jobs)
-        asyncio.get_running_loop().run_in_executor(self._thread, answer).add_done_callback(finish)
-
-    def _finish(self, batch: list[_Queued], done: asyncio.Future[Answered]) -> None:
-        error = done.exception()
-        results = [error] * len(batch) if error is not None else done.result()
-        for queued, result in zip(batch, results, strict=True):
-            if queued.future.done():
-                continue
-            if isinstance(result, BaseException):
-                queued.future.set_exception(result)
-            else:
-                queued.future.set_result(result)
-        self._start()
+        return batch
 
     async def close(self) -> None:
         self._closed = True
-        while self._busy:
-            await asyncio.sleep(0.01)
+        if self._working is not None:
+            await asyncio.wait([self._working])
         self._thread.shutdown()
 
 
@@ -206,25 +204,6 @@ def _stopping_when(should_stop: Callable[[], bool], work: Callable[..., Value], 
             raise stopped.with_traceback(None) from None
 
 
-def isolate_failures(work: Callable[[list[Job]], list[Result]], jobs: list[Job]) -> list[Result | Exception]:
-    """The results of work that fails for a whole batch: errors for the jobs that cause it, found by trying halves.
-
-    >>> def invert(numbers):
-    ...     return [1 / number for number in numbers]
-    >>> isolate_failures(invert, [1, 2, 0, 4])
-    [1.0, 0.5, ZeroDivisionError('division by zero'), 0.25]
-    """
-    try:
-        return [*work(jobs)]
-    except StoppedError:
-        raise
-    except Exception as error:
-        if len(jobs) == 1:
-            return [error]
-    half = len(jobs) // 2
-    return isolate_failures(work, jobs[:half]) + isolate_failures(work, jobs[half:])
-
-
 def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Asked] | Exception]:
     """The results of each job of a batch, or its first error, which does not affect other jobs."""
 
@@ -246,8 +225,21 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
                 results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
         return results
 
+    def ask_alone(job: AskJob) -> list[Asked] | Exception:
+        try:
+            return ask([job])[0]
+        except StoppedError:
+            raise
+        except Exception as error:
+            return error
+
     # An error of one question is its result; only what nobody foresaw fails for the whole batch.
-    return [*isolate_failures(ask, jobs)]
+    try:
+        return [*ask(jobs)]
+    except StoppedError:
+        raise
+    except Exception:
+        return [ask_alone(job) for job in jobs]
 
 
 def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | AttarError:

@@ -11,8 +11,8 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,8 +34,6 @@ log = logging.getLogger("attar.server")
 LONG = 100_000
 # A file of more bytes becomes one before its text is known.
 LONG_FILE = 1_000_000
-# Documents of at most this many characters are read and written together.
-_GROUP = 65_536
 # Seconds for which a job that has ended can be asked for.
 _KEPT = 600.0
 # The most ended jobs that can be, and the most bytes of their files, which have all changes.
@@ -70,12 +68,11 @@ class RunningJob:
 
     def progress(self, done: int, total: int) -> None:
         self._job.done, self._job.total = done, total
-        if time.monotonic() - self._written > _PERIOD:
-            self._write()
+        self._write_now_and_then()
 
-    def add(self, changes: Sequence[Change]) -> None:
-        self._job.changes = [*self._job.changes, *changes]
-        self._write()
+    def add(self, change: Change) -> None:
+        self._job.changes.append(change)
+        self._write_now_and_then()
 
     def is_stopped(self) -> bool:
         """Whether the job was cancelled, or the server stops."""
@@ -102,6 +99,10 @@ class RunningJob:
             self._job.state, self._job.problem = "failed", problem.described(f"urn:job:{self._job.id}")
         self._write()
 
+    def _write_now_and_then(self) -> None:
+        if time.monotonic() - self._written > _PERIOD:
+            self._write()
+
     def _write(self) -> None:
         self._written = time.monotonic()
         self._jobs.write(self._job)
@@ -113,25 +114,20 @@ class Jobs:
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jobs", initializer=_yield_to_questions)
-        self._lock = threading.Lock()
-        self._unfinished = 0
+        self._unfinished: list[Future[None]] = []
         self.is_closing = False
 
     def submit(self, what: str, work: Callable[[RunningJob], None]) -> Job:
+        """Accept a job; only the event loop calls this."""
         self._forget()
-        with self._lock:
-            if self._unfinished >= self._limit:
-                raise ProblemError(503, f"{self._limit} jobs are waiting already; try again later")
-            self._unfinished += 1
+        self._unfinished = [future for future in self._unfinished if not future.done()]
+        if len(self._unfinished) >= self._limit:
+            raise ProblemError(503, f"{self._limit} jobs are waiting already; try again later")
         job = Job(secrets.token_hex(16), what, "waiting", datetime.now(UTC))
         self.write(job)
-        answer = msgspec.structs.replace(job)
-        self._thread.submit(RunningJob(self, job).run, work).add_done_callback(lambda _: self._finish())
+        answer = msgspec.structs.replace(job, changes=[])
+        self._unfinished.append(self._thread.submit(RunningJob(self, job).run, work))
         return answer
-
-    def _finish(self) -> None:
-        with self._lock:
-            self._unfinished -= 1
 
     def get(self, job_id: str) -> Job:
         kept = self._read(job_id)
@@ -185,11 +181,14 @@ class Jobs:
 
     def _forget(self) -> None:
         """Delete jobs that ended long ago, or many jobs ago."""
-        newest = sorted(self._folder.glob(f"*{_JOB}"), key=_changed, reverse=True)
-        size = 0
-        for number, path in enumerate(newest):
-            is_old = number >= _MOST_KEPT or size > _MOST_BYTES or time.time() - _changed(path) > _KEPT
-            size += _size(path)
+        found: list[tuple[float, int, Path]] = []
+        for path in self._folder.glob(f"*{_JOB}"):
+            with suppress(OSError):  # forgotten meanwhile
+                found.append((path.stat().st_mtime, path.stat().st_size, path))
+        bytes_of_newer = 0
+        for newer, (changed, size, path) in enumerate(sorted(found, reverse=True)):
+            is_old = newer >= _MOST_KEPT or bytes_of_newer > _MOST_BYTES or time.time() - changed > _KEPT
+            bytes_of_newer += size
             if is_old:
                 with suppress(ProblemError):  # forgotten meanwhile
                     # One that is cancelled while it waits needs its files until its turn comes.
@@ -199,31 +198,22 @@ class Jobs:
 
 
 def add_drafts(library: ServedLibrary, drafts: Sequence[Draft], replace: bool, job: RunningJob) -> None:
-    """Add documents, some at a time; those before a refused one are added."""
-    total, before = sum(len(draft.text) for draft in drafts), 0
+    """Add documents; those before a refused one are added."""
+    sizes = {draft.name: len(draft.text) for draft in drafts}
+    before, total = 0, sum(len(draft.text) for draft in drafts)
     job.progress(0, total)
-    for group in _groups(drafts):
-        check_stopped()
-        size = sum(len(draft.text) for draft in group)
 
-        def tell(what: str, done: int, of: int, before: int = before, size: int = size) -> None:
-            job.progress(before + size * done // max(of, 1), total)
-
-        job.add(library.add_many(group, replace=replace, progress=tell))
-        before += size
+    def add(change: Change) -> None:
+        nonlocal before
+        before += sizes[change.name]
+        job.add(change)
         job.progress(before, total)
 
+    def tell(what: str, done: int, of: int) -> None:
+        if len(drafts) == 1:  # else it is of some documents that are read together
+            job.progress(total * done // max(of, 1), total)
 
-def _groups(drafts: Sequence[Draft]) -> Iterator[list[Draft]]:
-    """Yield documents in groups of about equal length; a long one is alone."""
-    group: list[Draft] = []
-    for draft in drafts:
-        if group and sum(len(other.text) for other in group) + len(draft.text) > _GROUP:
-            yield group
-            group = []
-        group.append(draft)
-    if group:
-        yield group
+    library.add_many(drafts, replace=replace, on_change=add, progress=tell)
 
 
 def _yield_to_questions() -> None:
@@ -231,17 +221,3 @@ def _yield_to_questions() -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

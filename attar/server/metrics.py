@@ -4,7 +4,6 @@ Worker processes share their metrics in a folder, by prometheus_client's own mul
 """
 
 import asyncio
-import itertools
 import logging
 import os
 import platform
@@ -53,9 +52,6 @@ _PAGE = "page"
 _UNMATCHED = "unmatched"
 # A client's own request id is kept if it is safe to log.
 _SAFE_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
-# Random ids take a system call each: these are a prefix per process, and a number.
-_ID_PREFIX = secrets.token_hex(4)
-_ID_NUMBERS = itertools.count(1)
 # Characters of a path in the log.
 _MAX_PATH = 200
 # Characters of a client's address in the log, which may be what a proxy was told.
@@ -247,7 +243,7 @@ def is_alive(process: int) -> bool:
 
 def new_request_id() -> str:
     """An id for a request that has none that can be used."""
-    return f"{_ID_PREFIX}{next(_ID_NUMBERS) & 0xFFFFFFFF:08x}"
+    return secrets.token_hex(8)
 
 
 def _request_id(sent: bytes) -> str:

@@ -47,16 +47,6 @@ _PAGE_HEADERS = [
 ]
 
 
-class RequestsOnly:
-    """Passes requests on, and what is not a request, the start and the end of the server, to another application."""
-
-    def __init__(self, app: ASGIApp, lifespan: ASGIApp) -> None:
-        self.app, self._lifespan = app, lifespan
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self.app if scope["type"] == "http" else self._lifespan)(scope, receive, send)
-
-
 class StripPrefix:
     """Removes the path prefix under which a proxy serves this server; many proxies have removed it already."""
 
@@ -254,63 +244,45 @@ class GiveUp:
         self.app, self._seconds = app, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watch = _Watch(receive, send, self._seconds)
+        loop, task = asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task())
+        is_read, is_answered, has_left = asyncio.Event(), False, False
+        watching: list[asyncio.Task[None]] = []
+
+        async def receive_part() -> Message:
+            message = await receive()
+            if not message.get("more_body", False):
+                is_read.set()
+            return message
+
+        async def send_part(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        async def watch() -> None:
+            nonlocal has_left
+            # What comes after the body can only be the end of the connection.
+            await is_read.wait()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if not is_answered:
+                has_left = True
+                task.cancel()
+
+        # Quick requests are not watched: that would cost 25 µs for each.
+        timer = loop.call_later(_UNWATCHED, lambda: watching.append(loop.create_task(watch())))
         try:
-            await self.app(scope, watch.receive, watch.send)
+            async with asyncio.timeout(self._seconds):
+                await self.app(scope, receive_part, send_part)
         except asyncio.CancelledError:
             # Someone else may have cancelled it too, for example a server that stops.
-            if watch.reason is None or watch.task.uncancel() > 0:
+            if not has_left or task.uncancel() > 0:
                 raise
-            raise watch.reason from None
+            raise ClientDisconnect from None
         finally:
-            watch.end()
-
-
-class _Watch:
-    """Cancels the task of a request, with a reason. Quick requests are not watched: that would cost 25 µs for each."""
-
-    def __init__(self, receive: Receive, send: Send, seconds: float) -> None:
-        self._receive, self._send = receive, send
-        self._loop = asyncio.get_running_loop()
-        self.task = cast("asyncio.Task[None]", asyncio.current_task(self._loop))
-        self.reason: Exception | None = None
-        self._is_read, self._is_answered = asyncio.Event(), False
-        self._deadline = self._loop.time() + seconds
-        self._timer = self._loop.call_later(min(_UNWATCHED, seconds), self._start)
-        self._watching: asyncio.Task[None] | None = None
-
-    def _start(self) -> None:
-        self._watching = self._loop.create_task(self._watch())
-
-    async def _watch(self) -> None:
-        reason: Exception = ClientDisconnect()
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                # What comes after the body can only be the end of the connection.
-                await self._is_read.wait()
-                while (await self._receive())["type"] != "http.disconnect":
-                    pass
-        except TimeoutError as late:
-            reason = late
-        if not self._is_answered:
-            self.reason = reason
-            self.task.cancel()
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        if not message.get("more_body", False):
-            self._is_read.set()
-        return message
-
-    async def send(self, message: Message) -> None:
-        self._is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
-        await self._send(message)
-
-    def end(self) -> None:
-        self._timer.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None  # its error refers to this
+            timer.cancel()
+            if watching:
+                watching.pop().cancel()  # its frame refers to the list
 
 
 class PageHeaders:

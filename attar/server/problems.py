@@ -28,25 +28,13 @@ DISCONNECTED = 499
 # What a refused client reads whose connection cannot be used for another request.
 CLOSE = {"connection": "close"}
 
-# Of each status: the title, and the class of the error in Python where none is given.
-_STATUSES = {
-    400: ("Malformed request", "FormatError"),
-    401: ("Authentication required", "AccessDeniedError"),
-    403: ("Not allowed", "AccessDeniedError"),
-    404: ("Not found", ""),
-    405: ("Method not allowed", ""),
-    408: ("Request timed out", "UnavailableError"),
-    409: ("Name already taken", "NameTakenError"),
-    413: ("Content too large", "OptionError"),
-    415: ("Unsupported media type", "FormatError"),
-    422: ("Invalid request", "FormatError"),
-    431: ("Request header fields too large", "OptionError"),
-    DISCONNECTED: ("Client closed the connection", ""),
-    500: ("Internal server error", ""),
-    503: ("Service unavailable", "UnavailableError"),
-    504: ("Request timed out", "UnavailableError"),
+# The class of the error in Python for each status, where none is given.
+_KINDS = {
+    **dict.fromkeys((400, 415, 422), "FormatError"),
+    **dict.fromkeys((401, 403), "AccessDeniedError"),
+    **dict.fromkeys((408, 503, 504), "UnavailableError"),
+    **dict.fromkeys((413, 431), "OptionError"),
 }
-TITLES = {status: title for status, (title, _) in _STATUSES.items()}
 # Maximum length of request text in replies and logs.
 _MAX_DETAIL = 500
 
@@ -82,14 +70,14 @@ class ProblemError(Exception):
         detail = printable(detail)
         super().__init__(detail)
         self.status, self.detail, self.server_fault = status, detail, server_fault
-        self.title, default_kind = _STATUSES.get(status, ("Error", ""))
-        self.kind = kind or default_kind
+        self.kind = kind or _KINDS.get(status, "")
         self.headers = dict(headers or {})
         if status == 503:
             self.headers.setdefault("retry-after", str(RETRY_AFTER))
 
     def described(self, instance: str = "") -> Problem:
-        return Problem(self.title, self.status, self.detail, kind=self.kind, instance=instance)
+        title = HTTPStatus(self.status).phrase.capitalize()
+        return Problem(title, self.status, self.detail, kind=self.kind, instance=instance)
 
     def response(self, request_id: str) -> Response:
         problem = self.described(f"urn:request:{request_id}")

@@ -1,24 +1,22 @@
-"""Handlers of the routes, for documents, questions and operators, and what happens around each of them.
+"""Handlers of the routes, for documents, questions and operators.
 
 A handler takes the service, the request and, if its route has a body, its struct or the files. It returns the struct
 that is its reply, a status and a struct, or a response.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar, cast
-from urllib.parse import unquote_to_bytes, urlsplit
+from typing import TypeVar
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from msgspec.structs import asdict
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Receive, Scope, Send
 
 import attar
 from attar import wire
@@ -28,103 +26,16 @@ from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
 from attar.server.batching import MAX_QUESTION, AskJob, check_cost, check_length, work_of
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
-from attar.server.metrics import HEADERS, READ_ONLY, ROUTE
-from attar.server.openapi import Route, Upload
-from attar.server.problems import ProblemError, printable
-from attar.server.service import Service
+from attar.server.metrics import READ_ONLY
+from attar.server.problems import ProblemError
+from attar.server.service import Service, Upload
 
 _DOCUMENTS = f"{wire.DOCUMENTS}/".encode()
 _APPEND = b"/append"
-# Files in one form.
-_MAX_FILES = 1_000
 
 Query = TypeVar("Query", bound=msgspec.Struct)
 
-_decoder = cache(msgspec.json.Decoder)
-_encode = msgspec.json.Encoder().encode
-
-
-class Endpoint:
-    """The ASGI application of one path, by its methods: reads the body, calls the handler and encodes its reply."""
-
-    def __init__(self, service: Service, methods: Mapping[str, Route]) -> None:
-        self._service = service
-        self._routes = {method: (route, route.name) for method, route in methods.items()}
-        if "GET" in methods:
-            self._routes["HEAD"] = self._routes["GET"]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route, scope[ROUTE] = self._routes[scope["method"]]
-        request = Request(scope, receive, send)
-        if route.changes:
-            _refuse_read_only(self._service, request)
-        body = () if route.body is None else (await _read_body(self._service, request, route.body),)
-        reply = await route.handler(self._service, request, *body)
-        if not isinstance(reply, Response):
-            status, struct = reply if isinstance(reply, tuple) else (200, reply)
-            reply = Response(_encode(struct), status, media_type=wire.JSON)
-        await reply(scope, receive, send)
-
-
-def _refuse_read_only(service: Service, request: Request) -> None:
-    if service.settings.read_only:
-        raise ProblemError(403, "the library is served read-only")
-    if request.scope.get(READ_ONLY):
-        raise ProblemError(403, "this token may ask, but not change the library")
-
-
-async def _read_body(
-    service: Service, request: Request, body: type[msgspec.Struct] | type[Upload]
-) -> msgspec.Struct | list[Upload]:
-    """The JSON body as a struct, or the files that are sent.
-
-    The content type is required: a browser does not send JSON or bytes to another site without that site's consent.
-    """
-    sent: bytes = request.scope[HEADERS].get(b"content-type", b"")
-    media_type = sent.decode("latin-1").partition(";")[0].strip().lower()
-    if body is Upload and media_type == wire.FORM:
-        _refuse_other_sites(service, request)
-        files, query = await _read_form(request), _query(request, wire.FileQuery)
-        if len(files) > 1 and (query.name or query.source):
-            raise OptionError.expected(
-                "name and source", "one file", f"{len(files):,}", "send them one by one"
-            )
-        return [Upload(query.name, file.data) for file in files] if query.name else files
-    expected = wire.MEDIA if body is Upload else wire.JSON
-    if media_type != expected:
-        came = printable(media_type, 60) or "none"
-        also = f" or {wire.FORM}" if body is Upload else ""
-        raise ProblemError(415, f"content-type: expected {expected}{also}, got {came}", {"accept": expected})
-    data = await request.body()
-    if body is Upload:
-        if not (name := _query(request, wire.FileQuery).name):
-            raise OptionError("the file needs a name, by which its kind is known", "give ?name=")
-        return [Upload(name, data)]
-    decoder: msgspec.json.Decoder[msgspec.Struct] = _decoder(cast(Any, body))
-    return decoder.decode(data)
-
-
-async def _read_form(request: Request) -> list[Upload]:
-    """The files of a form, whatever their fields are named."""
-    as_curl = "send it as curl -F file=@NAME does"
-    try:
-        async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FILES) as form:
-            files = [
-                value for _, value in form.multi_items() if isinstance(value, UploadFile) and value.filename
-            ]
-            if not files:
-                raise FormatError("the form has no file", as_curl)
-            return [Upload(file.filename or "", await file.read()) for file in files]
-    except UnicodeError as fault:
-        raise FormatError("the names in the form are not in its charset", as_curl) from fault
-
-
-def _refuse_other_sites(service: Service, request: Request) -> None:
-    """A browser sends a form of any site, but with the origin of that site."""
-    origin = request.headers.get("origin")
-    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
-    if not is_own and not {origin, "*"} & {*service.settings.origins}:
-        raise ProblemError(403, "a form of another site is refused; allow its origin with --cors")
+encode = msgspec.json.Encoder().encode
 
 
 async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answers | wire.ManyAnswers:
@@ -223,7 +134,7 @@ async def verify(service: Service, request: Request, body: wire.Verify) -> wire.
 
 async def list_documents(service: Service, request: Request) -> wire.Page:
     """List documents in the order of their names, starting after `after`; `next` is the `after` of the next page."""
-    query, library = _query(request, wire.ListQuery), service.library
+    query, library = query_of(request, wire.ListQuery), service.library
     within = Subset(query.names, query.folder, query.tags, query.since) or None
 
     def read() -> tuple[list[Document], int]:
@@ -271,7 +182,7 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
     append = partial(service.library.append, name, body.text, key=key)
 
     def run(job: RunningJob) -> None:
-        job.add([append(progress=lambda what, done, total: job.progress(done, total))])
+        job.add(append(progress=lambda what, done, total: job.progress(done, total)))
 
     if _wants_job(request, len(body.text)):
         return _accepted(service, name, run)
@@ -280,7 +191,7 @@ async def append_text(service: Service, request: Request, body: wire.AppendText)
 
 async def add_files(service: Service, request: Request, body: list[Upload]) -> wire.Changes | Response:
     """Add the documents of files; the ones before a refused one are added. What takes long becomes a job."""
-    query = _query(request, wire.FileQuery)
+    query = query_of(request, wire.FileQuery)
     replace, tags = query.replace == "1", query.tags or None
     what = body[0].name if len(body) == 1 else f"{len(body)} files"
     check_labels(query.tags, {})
@@ -387,7 +298,7 @@ def _accepted(service: Service, what: str, work: Callable[[RunningJob], None]) -
     """The response to a change that became a job."""
     job = service.jobs.submit(what, work)
     headers = {"location": f"{service.settings.prefix}{wire.JOBS}/{job.id}"}
-    return Response(_encode(job), 202, headers, wire.JSON)
+    return Response(encode(job), 202, headers, wire.JSON)
 
 
 def _document_name(request: Request) -> str:
@@ -413,7 +324,7 @@ def _idempotency_key(request: Request) -> str | None:
     return request.headers.get(wire.KEY_HEADER)
 
 
-def _query(request: Request, shape: type[Query]) -> Query:
+def query_of(request: Request, shape: type[Query]) -> Query:
     """The query string as a struct; a parameter that may be given several times is a tuple there."""
     given = {}
     for field in msgspec.structs.fields(shape):

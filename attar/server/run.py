@@ -119,24 +119,19 @@ def _make_worker_app(settings: Settings, library: "ServedLibrary | None") -> "AS
 
 
 def listen(address: Address) -> socket.socket:
-    """A socket that listens at the address."""
+    """A socket that listens at the address.
+
+    Not left to uvicorn, which listens when the reader is loaded: until then another server could bind the address too,
+    and would say that it had started.
+    """
     try:
-        addresses = socket.getaddrinfo(
+        family, *_, found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, *_, host_and_port = addresses[0]
-        listening = socket.socket(family)
-        try:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(host_and_port)
-            # Not left to uvicorn, which listens when the reader is loaded: until then another server could bind the
-            # address too, and would say that it had started.
-            listening.listen(_BACKLOG)
-        except OSError:
-            listening.close()
-            raise
+        )[0]
+        dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        listening = socket.create_server(found, family=family, backlog=_BACKLOG, dualstack_ipv6=dual)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
         where = f"{address.host}:{address.port}"
         raise OptionError(
             f"cannot listen at {where}: {reason.lower()}", "give another --host or --port"
@@ -151,42 +146,31 @@ log = logging.getLogger("attar.server")
 _MAX_LINE = 4_000
 
 
-class PlainFormatter(logging.Formatter):
-    """One line per event: time, level, message and fields; the trace of a bug has a line per call."""
+class LogFormatter(logging.Formatter):
+    """An event with its fields on one line, or as a JSON object; the trace of a bug has further lines, or a field."""
+
+    def __init__(self, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        line = f"{self.formatTime(record)} {record.levelname} {record.getMessage()}{fields}"
-        return "\n".join([printable(line, _MAX_LINE), *_trace(record)])
-
-
-class JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        event: dict[str, Any] = {
-            "time": record.created,
-            "level": record.levelname.lower(),
-            "message": printable(record.getMessage(), _MAX_LINE),
-        } | _fields(record)
-        if record.exc_info:
-            event["trace"] = "\n".join(_trace(record))
-        return msgspec.json.encode(event).decode()
-
-
-def _trace(record: logging.LogRecord) -> list[str]:
-    """The lines of an exception's trace; its message may be a client's text."""
-    lines = logging.Formatter().formatException(record.exc_info).split("\n") if record.exc_info else []
-    return [printable(line, _MAX_LINE) for line in lines]
-
-
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields: dict[str, Any] = getattr(record, "fields", {})
-    return fields
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        trace = self.formatException(record.exc_info).split("\n") if record.exc_info else []
+        trace = [printable(line, _MAX_LINE) for line in trace]  # its message may be a client's text
+        message = record.getMessage()
+        if self._as_json:
+            level, shown = record.levelname.lower(), printable(message, _MAX_LINE)
+            event = {"time": record.created, "level": level, "message": shown} | fields
+            return msgspec.json.encode(event | ({"trace": "\n".join(trace)} if trace else {})).decode()
+        told = "".join(f" {name}={value}" for name, value in fields.items())
+        line = f"{self.formatTime(record)} {record.levelname} {message}{told}"
+        return "\n".join([printable(line, _MAX_LINE), *trace])
 
 
 def set_up_logging(settings: Settings) -> None:
     """Write the logs of the server and of uvicorn to stderr, in one format; tokens are never logged."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else PlainFormatter())
+    handler.setFormatter(LogFormatter(as_json=settings.log_format == "json"))
     handler.addFilter(_is_no_cancellation)
     for name in (log.name, "uvicorn"):
         logger = logging.getLogger(name)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from attar.documents.workers import FileReader
 from attar.errors import AttarError, UnknownDocumentError
@@ -19,7 +19,6 @@ from attar.results import Asked, Subset
 from attar.server.batching import AskQueue, SerialExecutor, answer_together, check_length, turns
 from attar.server.jobs import Jobs
 from attar.server.metrics import Metrics
-from attar.server.openapi import Upload
 from attar.server.settings import Settings
 from attar.wire import Searched, Signing
 
@@ -33,6 +32,13 @@ _DECOMPRESSED_MB = 64
 _MOST_DOCUMENTS = 10_000
 # Seconds that reading a file may take by the clock: programs that recognise text take a while.
 _FILE_SECONDS = 240.0
+
+
+class Upload(NamedTuple):
+    """A file that was sent, as the whole body or in a form."""
+
+    name: str
+    data: bytes
 
 
 class Service:

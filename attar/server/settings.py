@@ -3,7 +3,7 @@
 import ipaddress
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,11 +39,9 @@ class Settings:
     reader: Path | None = option(
         None, "A reader's folder, or one of the package: answers (default) or fixed."
     )
-    token: str | None = option(
-        None, "Bearer token that clients must send; visible to local users in ps.", repr=False
-    )
-    # In a file of their own, one per line, so that each can be given to someone and taken back.
-    read_tokens: frozenset[str] = option(frozenset(), "Tokens that may ask, but not change.", repr=False)
+    # The bearer token that clients must send, and those that may ask, but not change.
+    token: str | None = field(default=None, repr=False)
+    read_tokens: frozenset[str] = field(default=frozenset(), repr=False)
     read_only: bool = option(False, "Answer questions, but refuse changes.")
     keep_text: bool = option(True, "Keep the text of added documents, to quote from.", "--no-text")
     look: int | None = option(
@@ -62,15 +60,8 @@ class Settings:
     )
     max_questions: int = option(1_024, "Maximum number of questions per request.", min=1)
     max_file_memory_mb: int = option(512, "Memory that reading an uploaded file may take, in MB.", min=64)
-    max_concurrent: int = option(256, "Maximum number of concurrent requests per process.", min=1)
     max_connections: int = option(1_000, "Maximum number of open connections per process.", min=1)
-    max_queue: int = option(
-        4_096,
-        "Maximum work that waits per process, in ms: 1 for a short question with look 0, 25 with look 3.",
-        min=1,
-    )
-    max_jobs: int = option(16, "Maximum number of jobs that wait or run per process.", min=1)
-    timeout: float = option(30.0, "Time limit of a request, in seconds.")
+    timeout: float = option(30.0, "Time limit of a request, in seconds.", min=0.001)
     log_format: str = option("plain", "Log format: plain or json.")
     log_level: str = option("info", "Log level: debug, info, warning or error; info logs every request.")
     prefix: str = option("", "Path prefix under which a proxy serves this server, for example /attar.")
@@ -80,13 +71,16 @@ class Settings:
     cors: str = option("", "Origins whose web pages may use the API, with commas; * for all.")
     # Against DNS rebinding, for servers without a token: another site's page can make a browser send requests
     # to this server, but only under that site's host name.
-    hosts: frozenset[str] = option(frozenset(), "Accepted Host headers; empty accepts all.")
-    shared: Path | None = option(None, "Folder that all worker processes share.")
+    hosts: frozenset[str] = frozenset()  # empty accepts all
+    # Per process: requests at a time, the work of questions that wait, in milliseconds, and jobs that wait or run.
+    max_concurrent: int = 256
+    max_queue: int = 4_096
+    max_jobs: int = 16
+    # The folder that all worker processes share.
+    shared: Path | None = None
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if not self.timeout > 0:
-            raise OptionError.expected("--timeout", "seconds above 0", str(self.timeout))
         if self.log_format not in ("plain", "json"):
             raise OptionError.expected("--log-format", "plain or json", repr(self.log_format))
         if self.log_level not in ("debug", "info", "warning", "error"):

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from attar.cli.ask import Asking
-from attar.cli.prompt import Prompt
+from attar.cli.prompt import run_prompt
 from attar.library.library import Library
 
 
@@ -30,7 +30,7 @@ def session(filled, reader, capsys):
 
         with Library(store, reader, read_only=True) as library:
             capsys.readouterr()
-            Prompt(Asking(library, document, top=1)).run(read_line)
+            run_prompt(Asking(library, document, top=1), read_line)
         printed = capsys.readouterr()
         return printed.out.splitlines(), printed.err.splitlines(), prompts
 

@@ -32,15 +32,6 @@ def test_search_prints_documents_and_sentences(run):
     assert json.loads(line)["hits"][0]["document"] == "tea"
 
 
-def test_search_says_where_no_document_has_a_word_of_the_query(run):
-    assert run("search", "library", "the Italian capital")[2] == []
-    _, lines, (note,) = run("search", "library", "quantum chromodynamics")
-    assert lines
-    assert note.endswith(
-        "none of these documents has a word of the query as it is written; look at the sentences"
-    )
-
-
 def test_words_without_quotes_are_named(run):
     for command in ("search", "verify"):
         _, _, (error,) = run(command, "library", "the", "capital")

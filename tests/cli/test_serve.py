@@ -34,11 +34,9 @@ def test_a_new_library_is_reported_once(place, reader):
         (["no/where"], "there is no folder"),
         (["stories"], "has other files"),
         (["S", "--host", "0.0.0.0"], "--no-token"),
-        (["S", "--token", "a", "--token-file", "b"], "--token-file"),
         (["S", "--ssl-certfile", "none.pem"], "none.pem"),
-        (["S", "--replicas", "2"], "--ray"),
     ],
-    ids=["read-only", "missing folder", "other files", "public", "two tokens", "certificate", "replicas"],
+    ids=["read-only", "missing folder", "other files", "public", "certificate"],
 )
 def test_no_library_is_created(place, attar, words, line):
     before = sorted(Path().rglob("*"))

@@ -1,7 +1,6 @@
 """`attar serve` as a process, for tests of what it answers, and the documents that they serve."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -60,16 +59,17 @@ def run_attar(*words: object, cwd: Path | None = None, **environment: str) -> tu
 
 
 def shard_processes(number: int) -> list[int]:
-    """The processes of a shard on Ray."""
+    """The processes of a shard on Ray: those that have its store open."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                title = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if re.match(rb"ray::ServeReplica:attar-\w+-%d:shard" % number, title):
-                found.append(int(entry.name))
+        try:
+            title = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if title.startswith(b"ray::ShardServer"):
+                opened = [os.readlink(descriptor) for descriptor in (entry / "fd").iterdir()]
+                if any(f"shard-{number:05}/" in path for path in opened):
+                    found.append(int(entry.name))
+        except OSError:
+            continue
     return found
 
 

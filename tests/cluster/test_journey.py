@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attar import Client, wire
-from attar.cluster.reading import Workers, read_with_ray
+from attar.cluster.reading import read_with_ray
 from attar.cluster.shards import shard_of, split
 from attar.documents.sources import find_files
 from attar.library.drafts import read_files
@@ -29,7 +29,7 @@ def read(ray_cluster, tmp_path_factory, tiny_reader_folder):
         file.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        changes = read_with_ray("library", ["texts"], workers=Workers(2), reader=tiny_reader_folder)
+        changes = read_with_ray("library", ["texts"], actors=2, reader=tiny_reader_folder)
     assert changes == {"added": len(TEXTS)}
     return folder
 

@@ -13,9 +13,8 @@ import pytest
 import torch
 
 from attar.cluster.connection import connected
-from attar.cluster.reading import Workers, keep_to_own_cores, read_with_ray
+from attar.cluster.reading import keep_to_own_cores, read_with_ray, resources, room_for
 from attar.cluster.shards import shard_paths, split
-from attar.cluster.sources import find_sources
 from attar.documents.sources import find_files
 from attar.errors import AttarError, NameTakenError, OptionError, UnavailableError
 from attar.library.drafts import read_files
@@ -60,7 +59,7 @@ class TestOnRay:
         """`read_with_ray` with the tiny reader, two actors, and errors in a list."""
 
         def run(out, sources, **options):
-            options = {"workers": Workers(2), "reader": tiny_reader_folder} | options
+            options = {"actors": 2, "reader": tiny_reader_folder} | options
             return read_with_ray(out, sources, **options)
 
         return run
@@ -81,21 +80,17 @@ class TestOnRay:
         assert read(path, [sources], on_bad=lambda fault: None) == {"unchanged": 29}
         assert contents(path) == expected
 
-    def test_into_shards_and_from_urls(self, read, sources, on_one_machine, tmp_path):
-        """The shards of an empty library, filled from another file system."""
+    def test_into_shards(self, read, sources, on_one_machine, tmp_path):
+        """The shards of an empty library."""
         Store.open(tmp_path / "empty").close()
         split(tmp_path / "empty", tmp_path / "shards", 2)
-        urls = [f"local://{sources / 'stories'}", f"file://{sources / 'lines.jsonl'}"]
-        assert len(find_sources(urls[:1]).files) == 6
-        read(tmp_path / "shards", urls, on_bad=lambda fault: None)
+        read(tmp_path / "shards", [sources], on_bad=lambda fault: None)
         split(tmp_path / "shards", tmp_path / "joined", 1)
         joined, expected = contents(tmp_path / "joined"), contents(on_one_machine[0])
         assert all(contents(path) for path in shard_paths(tmp_path / "shards"))
-        names = {name.removeprefix("stories/"): name for name in expected}
-        assert sum(name.startswith("story") for name in joined) == 6
-        for name, (_, *parts) in joined.items():
-            if name:
-                assert parts == list(expected[names[name]][1:])
+        assert {name: parts for name, (_, *parts) in joined.items() if name} == {
+            name: parts for name, (_, *parts) in expected.items() if name
+        }
 
     def test_a_job_that_is_killed_and_continued_ends_with_the_same_library(self, ray_cluster, tmp_path):
         killer = Killer(tmp_path, ray_cluster, seed=3)
@@ -148,16 +143,15 @@ class TestOnRay:
         with pytest.raises(
             OptionError, match="no actor with a GPU fits into a cluster with 0 GPUs and 2 CPUs"
         ):
-            read(tmp_path / "library", [sources], workers=Workers(device="cuda"))
+            read(tmp_path / "library", [sources], device="cuda")
         assert not (tmp_path / "library").exists()
 
     def test_every_actor_on_a_device_has_its_gpu_and_its_share_of_the_cores(self, ray_cluster):
         import ray
 
-        workers = Workers(device="cuda")
-        assert workers.count() == 2
+        assert room_for(None, "cuda") == 2
 
-        @ray.remote(**workers.resources())
+        @ray.remote(**resources("cuda"))
         class Actor:
             def gpus_and_cores(self) -> tuple[list[int], set[int]]:
                 keep_to_own_cores()
@@ -182,11 +176,6 @@ class TestOnRay:
         assert not (tmp_path / "library").exists()
 
 
-def test_there_is_at_least_one_actor():
-    with pytest.raises(OptionError, match="actors"):
-        Workers(0)
-
-
 def test_no_cluster_at_the_address_is_one_line(tmp_path):
     (tmp_path / "ann.txt").write_text("Ann left.")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -200,7 +189,7 @@ def test_no_cluster_at_the_address_is_one_line(tmp_path):
 @pytest.mark.parametrize("options", [["--sync"], ["--name", "x"]], ids=["sync", "name"])
 def test_options_for_one_process_are_refused(tmp_path, options):
     code, (line,) = run_attar("add", tmp_path / "S", tmp_path, "--ray", *options)
-    assert (code, "--ray reads files, folders and URLs only" in line) == (2, True)
+    assert (code, "--ray reads files and folders only" in line) == (2, True)
 
 
 def test_an_address_that_is_none_is_refused(monkeypatch):

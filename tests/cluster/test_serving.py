@@ -1,4 +1,4 @@
-"""A library in shards, served: options, replicas that see each other's changes, errors in one line."""
+"""A library in shards, served: options, errors in one line."""
 
 import re
 
@@ -22,13 +22,12 @@ pytestmark = pytest.mark.slow
             "--ray serves shards, and whole has none; make shards: attar shard whole --into 2",
         ),
         (("nowhere", "--ray"), "there is no folder nowhere; check the path"),
-        (("shards", "--replicas", "2"), "--replicas needs --ray"),
         (
             ("shards", "--ray", "--workers", "2"),
-            "--workers is for a library without shards; give --ray and --replicas",
+            "--workers is for a library without shards; leave it out, or make more shards",
         ),
     ],
-    ids=["one store", "no folder", "replicas without Ray", "workers"],
+    ids=["one store", "no folder", "workers"],
 )
 def test_bad_options_are_one_line(stores, words, message):
     code, (line,) = run_attar("serve", *words, "--port", "0", cwd=stores)
@@ -38,20 +37,6 @@ def test_bad_options_are_one_line(stores, words, message):
 @pytest.mark.nightly
 class TestOnRay:
     """What only a running cluster shows."""
-
-    def test_replicas_see_what_any_of_them_writes(self, stores, ray_cluster, tmp_path, tiny_reader_folder):
-        split(stores / "whole", tmp_path / "two", 2)
-        words = ("--ray", ray_cluster, "--replicas", "2", "--reader", tiny_reader_folder)
-        server = Server(tmp_path / "two", *words)
-        try:
-            with Client(server.url) as client:
-                for number in range(4):
-                    client.add(f"note {number}", f"Ada Byron wrote note {number} in 18{number}0.")
-                    for _ in range(4):
-                        assert client.show(f"note {number}").name == f"note {number}"
-                assert len(client) == len(TEXTS) + 4
-        finally:
-            server.close()
 
     def test_what_is_missing_where_a_shard_runs_is_one_line(
         self, stores, ray_cluster, tmp_path, tiny_reader_folder
@@ -67,16 +52,14 @@ class TestOnRay:
             r"shard 1 does not start: shard 1 of .*: there is no store at .*; bring it back", line
         )
 
-    def test_a_gpu_for_each_process_or_one_line(self, stores, ray_cluster, tiny_reader_folder):
-        words = ("serve", stores / "shards", "--port", "0", "--ray", ray_cluster)
-        words += ("--reader", tiny_reader_folder, "--device", "cuda")
-        code, (line,) = run_attar(*words, "--replicas", "2")
+    def test_a_gpu_for_each_shard_or_one_line(self, stores, ray_cluster, tmp_path, tiny_reader_folder):
+        words = ("--port", "0", "--ray", ray_cluster, "--reader", tiny_reader_folder, "--device", "cuda")
+        split(stores / "whole", tmp_path / "three", 3)
+        code, (line,) = run_attar("serve", tmp_path / "three", *words)
         assert code == 2
-        assert (
-            "--device cuda needs a GPU for each of 4 processes, and the cluster has 2; leave it out" in line
-        )
+        assert "--device cuda needs a GPU for each of 3 shards, and the cluster has 2; leave it out" in line
         if not torch.cuda.is_available():  # Ray gives each its GPU, on paper; PyTorch finds none
-            code, (line,) = run_attar(*words)
+            code, (line,) = run_attar("serve", stores / "shards", *words)
             message = r"shard [01] does not start: there is no GPU that PyTorch can use"
             assert (code, bool(re.search(message, line))) == (2, True), line
 

@@ -19,7 +19,7 @@ import pytest
 
 from attar.cli.ask import Asking
 from attar.cli.main import main
-from attar.cli.prompt import Prompt
+from attar.cli.prompt import run_prompt
 from attar.library.library import Library
 from tests.docs.conftest import ROOT, Block, Page
 from tests.running import Running
@@ -94,7 +94,7 @@ class Session:
             return line
 
         with Library("library", read_only=True) as library:
-            Prompt(Asking(library, None, top=1)).run(read_line)
+            run_prompt(Asking(library, None, top=1), read_line)
 
     def serve(self, words: list[str]) -> None:
         """Start a server at a free port, and wait until it answers."""

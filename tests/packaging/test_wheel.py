@@ -100,7 +100,7 @@ def test_declares_what_the_project_declares(metadata: Message) -> None:
 
 def test_ray_brings_the_server_that_it_serves_with(metadata: Message) -> None:
     declared = [line for line in metadata.get_all("Requires-Dist") or [] if "extra == 'ray'" in line]
-    # What `attar.server.connections` extends: Ray Serve would take any version of it.
+    # What `attar.server.connections` extends.
     (limits,) = [line.partition(";")[0] for line in declared if line.startswith("uvicorn")]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     (version,) = [line.partition("==")[2] for line in pins if line.startswith("uvicorn==")]

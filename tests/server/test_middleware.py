@@ -8,7 +8,7 @@ import re
 import pytest
 
 from attar.server.app import ROUTES
-from attar.server.run import JsonFormatter, PlainFormatter
+from attar.server.run import LogFormatter
 from attar.server.settings import LOOPBACK_HOSTS
 
 from .conftest import Hold, wait_until
@@ -81,7 +81,7 @@ def test_the_token_is_never_logged(serve, caplog):
     served = serve(token=TOKEN)
     for token in (TOKEN, f"{TOKEN}x"):
         served.post("/v1/ask", QUESTION, headers={"authorization": f"Bearer {token}"})
-    formats = PlainFormatter().format, JsonFormatter().format
+    formats = LogFormatter(as_json=False).format, LogFormatter(as_json=True).format
     lines = [line_of(record) for line_of in formats for record in caplog.records]
     assert len(lines) == 4
     assert not any(TOKEN in line for line in lines)
@@ -197,7 +197,7 @@ def test_a_bug_is_logged_with_its_trace_and_not_shown_to_the_client(served, refu
     assert "inside" not in refused(response, 500)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert record.fields["request"] == response.headers["x-request-id"]
-    for formatter in (PlainFormatter(), JsonFormatter()):
+    for formatter in map(LogFormatter, (False, True)):
         line = formatter.format(record)
         assert "RuntimeError" in line
         assert "what is inside" in line
@@ -223,8 +223,8 @@ def test_a_request_is_logged_as_one_line(serve, caplog):
     caplog.clear()
     served.get("/v1/documents/no%0Aname")
     (record,) = caplog.records
-    line = JsonFormatter().format(record)
-    assert "\n" not in line + PlainFormatter().format(record)
+    line = LogFormatter(as_json=True).format(record)
+    assert "\n" not in line + LogFormatter(as_json=False).format(record)
     told = json.loads(line)
     assert (told["method"], told["path"], told["status"]) == ("GET", "/v1/documents/no%0Aname", 404)
     assert told["client"] == "127.0.0.1"

@@ -30,8 +30,9 @@ def names_in(folder):
 
 
 @pytest.mark.slow
-def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(start, folder):
-    running = start("--log-format", "json", "--token", "s3cret")
+def test_a_server_starts_answers_and_finishes_accepted_requests_before_it_stops(start, folder, tmp_path):
+    (tmp_path / "token").write_text("s3cret")
+    running = start("--log-format", "json", "--token-file", tmp_path / "token")
     running.wait_for("startup complete")
     changes = []
 

@@ -15,7 +15,7 @@ def test_a_token_is_not_in_the_repr():
 @pytest.mark.parametrize(
     "words",
     [
-        *({"max_body": 0}, {"max_questions": -1}, {"max_queue": 0}),
+        *({"max_body": 0}, {"max_questions": -1}),
         *({"timeout": 0.0}, {"timeout": float("nan")}, {"log_format": "xml"}, {"log_level": "loud"}),
         *({"token": ""}, {"token": "ä"}, {"token": "two\nlines"}),
         *({"prefix": "attar"}, {"prefix": "/attar/"}, {"prefix": "/two words"}),
