@@ -118,7 +118,7 @@ def _read_member(blob: Blob, member: _Member, read: ReadMember) -> Iterator[Sour
         check_size(where, size, blob.max_bytes)
         if budget.bytes < size:
             most = _TOGETHER * blob.max_bytes
-            remedy = "raise the limit (--max-decompressed-mb), or unpack it first"
+            remedy = "raise the limit (--max-file-memory-mb), or unpack it first"
             raise FormatError.expected(where, f"members of at most {most:,} bytes in all", "more", remedy)
         budget.bytes -= size
         name = _safe_name(member.path)

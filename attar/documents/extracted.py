@@ -190,7 +190,7 @@ def report(error: AttarError, on_bad: OnBad | None) -> None:
 def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:
-        remedy = "raise the limit (--max-decompressed-mb), or decompress it first"
+        remedy = "raise the limit (--max-file-memory-mb), or decompress it first"
         raise FormatError.expected(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
 
 
