@@ -146,7 +146,7 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
             raise FormatError(f"{path} does not exist", "check the path")
         if not path.is_dir():
             name = document_name(path.name)
-            return [SourceFile(path, name, name, path.stat().st_size)], []
+            return [SourceFile(path, name, name, _size(path))], []
         ocr = has_ocr()
         files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped, pictures, ocr)]
         names = {file: document_name(file.relative_to(path).as_posix()) for file in files}
@@ -155,10 +155,7 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
         found = [
             # Of `a.txt` and `a`, the first would have the name of the second.
             SourceFile(
-                file,
-                source,
-                name if counts[name] == 1 else file.relative_to(path).as_posix(),
-                file.stat().st_size,
+                file, source, name if counts[name] == 1 else file.relative_to(path).as_posix(), _size(file)
             )
             for file, name in names.items()
         ]
@@ -170,6 +167,13 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
         others = f", but {len(skipped):,} files of other kinds" if skipped else ""
         raise FormatError(f"{path} has no documents{others}", "name files themselves")
     return found, skipped
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it has just vanished, and reading it says so
+        return 0
 
 
 def _walk(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
