@@ -24,6 +24,8 @@ _TOGETHER = 16
 # The largest header of a member of an archive, such as a long name; tarfile reads it whole.
 _MAX_HEADER = 2**20
 _ENCRYPTED = 0x1
+# A package of XML takes many times its size in memory.
+_MAX_XML = 2**28
 
 ReadMember = Callable[[Blob], Iterator[SourceDocument]]
 
@@ -49,6 +51,14 @@ def decompressed(blob: Blob, suffix: str) -> Blob:
         unpacked: Any = gzip.GzipFile(fileobj=blob.file)
         return replace(blob, file=unpacked, compressed=True)
     return replace(blob, file=lzma.LZMAFile(blob.file), compressed=True)
+
+
+def open_package(blob: Blob, most: int = _MAX_XML) -> zipfile.ZipFile:
+    """Open a document that is a package, and refuse one that grows beyond the limit before any of it is parsed."""
+    archive = zipfile.ZipFile(io.BytesIO(blob.data()))
+    size = sum(member.file_size for member in archive.infolist())
+    check_size(blob.where, size, min(blob.max_bytes, most))
+    return archive
 
 
 class _Member(NamedTuple):

@@ -1,14 +1,13 @@
 """HTML: a page without scripts and menus; headings and tables kept. Markdown and the pages of EPUB books, as HTML."""
 
 import html
-import io
 import posixpath
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+from attar.documents.archives import open_package
 from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parse_xml, parsing
 from attar.documents.plain import decode_named, decode_text
 from attar.errors import FormatError
@@ -350,8 +349,7 @@ def _has_header(table: Any) -> bool | None:
 def read_epub(blob: Blob) -> Iterator[SourceDocument]:
     """A book: its pages in the order of its spine, with its title and date."""
     with parsing(blob.where, "an EPUB book"):
-        archive = zipfile.ZipFile(io.BytesIO(blob.data()))
-        check_size(blob.where, sum(member.file_size for member in archive.infolist()), blob.max_bytes)
+        archive = open_package(blob, blob.max_bytes)
         if "META-INF/rights.xml" in archive.namelist():
             raise FormatError(f"{blob.where} is encrypted", "leave it out")
         container = parse_xml(archive.read("META-INF/container.xml"))

@@ -18,7 +18,7 @@ from attar.documents.extracted import (
     short,
 )
 from attar.documents.tables import fact, row_texts, sentence
-from attar.errors import FormatError, MissingError, install_command
+from attar.errors import FormatError, needs_extra
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -133,12 +133,9 @@ def read_json_lines(blob: Blob) -> Iterator[SourceDocument]:
 
 def read_parquet(blob: Blob) -> Iterator[SourceDocument]:
     """A Parquet file with a column "text", and perhaps "id", "name" or "title", and "date": one document per row."""
-    try:
+    with needs_extra(f"{blob.where}: Parquet", "parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as fault:
-        raise MissingError(f"{blob.where}: Parquet needs pyarrow", install_command("parquet")) from fault
-
     with parsing(blob.where, "a Parquet file"):
         # Members of archives are not seekable.
         source = io.BytesIO(blob.data()) if blob.compressed else blob.file
