@@ -69,7 +69,6 @@ async function load() {
 async function showStatus() {
   const figures = await status().catch(() => ({}));
   document.body.classList.toggle("read-only", Boolean(figures.read_only));
-  asking.offerLook(figures);
   documents.showFigures(figures);
 }
 
