@@ -121,12 +121,9 @@ def _rendered(markdown: str) -> str:
 def decode_html(data: bytes, where: str) -> str:
     """Decode a page by the encoding that it names, if that is right."""
     named = _CHARSET.search(data[:4096])
-    if named is not None and not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
-        try:
-            return decode_named(data, named[1].decode("ascii"))
-        except (LookupError, ValueError):
-            pass
-    return decode_text(data, where)
+    if named is None or data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+        return decode_text(data, where)
+    return decode_named(data, named[1].decode("ascii"), where)
 
 
 def extract_page(markup: str) -> SourceDocument:

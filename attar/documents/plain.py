@@ -62,11 +62,14 @@ def decode_text(data: bytes, where: str) -> str:
         return _guessed(data, where, fault)
 
 
-def decode_named(data: bytes, name: str) -> str:
-    """Decode a text by the encoding that it names; `LookupError` or `ValueError` if its encoding is another."""
-    if codecs.lookup(name).name.replace("-", "_") in _NOT_OF_TEXTS:
-        raise LookupError(name)
-    return data.decode(name)
+def decode_named(data: bytes, name: str, where: str) -> str:
+    """Decode a text by the encoding that it names, if that is right."""
+    try:
+        if codecs.lookup(name).name.replace("-", "_") not in _NOT_OF_TEXTS:
+            return data.decode(name)
+    except (LookupError, ValueError):
+        pass
+    return decode_text(data, where)
 
 
 def is_binary(data: bytes) -> bool:
