@@ -346,7 +346,7 @@ def _has_header(table: Any) -> bool | None:
 def read_epub(blob: Blob) -> Iterator[SourceDocument]:
     """A book: its pages in the order of its spine, with its title and date."""
     with parsing(blob.where, "an EPUB book"):
-        archive = open_package(blob, blob.max_bytes)
+        archive = open_package(blob, blob.limits.max_decompressed)
         if "META-INF/rights.xml" in archive.namelist():
             raise FormatError(f"{blob.where} is encrypted", "leave it out")
         container = parse_xml(archive.read("META-INF/container.xml"))
@@ -368,7 +368,9 @@ def read_epub(blob: Blob) -> Iterator[SourceDocument]:
         for member in dict.fromkeys(members):
             if member not in archive.NameToInfo:
                 continue
-            check_size(blob.where, archive.NameToInfo[member].file_size, min(blob.max_bytes, _MAX_PAGE))
+            check_size(
+                blob.where, archive.NameToInfo[member].file_size, min(blob.limits.max_decompressed, _MAX_PAGE)
+            )
             root = parse_html(decode_html(archive.read(member) or b" ", blob.where))
             if root is not None:
                 builder.begin("")

@@ -87,7 +87,7 @@ def _messages(blob: Blob) -> Iterator[bytes]:
             lines.append(line)
             size += len(line)
             if blob.compressed:
-                check_size(blob.where, size, blob.max_bytes)
+                check_size(blob.where, size, blob.limits.max_decompressed)
         blank = not line.strip()
     if not begun:
         raise FormatError(f"{blob.where} has no e-mails", "leave it out")

@@ -110,11 +110,11 @@ def read_json_lines(blob: Blob) -> Iterator[SourceDocument]:
     """
     documents, size = 0, 0
     rows: list[object] = []
-    longest = blob.max_bytes + 1 if blob.compressed else -1
+    longest = blob.limits.max_decompressed + 1 if blob.compressed else -1
     for number, line in enumerate(iter(lambda: blob.file.readline(longest), b""), 1):
         where = f"{blob.where}, line {number}"
         if blob.compressed:
-            check_size(where, len(line), blob.max_bytes)
+            check_size(where, len(line), blob.limits.max_decompressed)
         if not line.strip():
             continue
         row = _parsed(decode_text(line, where), where, "a JSON object")
@@ -152,7 +152,7 @@ def read_parquet(blob: Blob) -> Iterator[SourceDocument]:
     if texts is None or not pa.types.is_dictionary(texts):
         sentence = f'{blob.where} has no column "text" of strings'
         raise FormatError(sentence, "rename the column that has the texts")
-    check_size(blob.where, max(sizes, default=0), blob.max_bytes)
+    check_size(blob.where, max(sizes, default=0), blob.limits.max_decompressed)
     rows = (
         {name: batch.column(name)[at].as_py() for name in names}
         for batch in file.iter_batches(_ROWS, columns=sorted(names))

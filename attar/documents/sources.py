@@ -20,6 +20,7 @@ from attar.documents.plain import is_binary, read_json, read_json_lines, read_pa
 from attar.documents.programs import CONVERTED, INSTALL_OCR, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
 from attar.files import replace_surrogates
+from attar.options import FileLimits
 
 # The suffixes of the files that a function reads.
 _KINDS: dict[Callable[[Blob], Iterator[SourceDocument]], str] = {
@@ -119,13 +120,11 @@ def read_stream(
     source: str,
     name: str,
     stream: IO[bytes],
-    max_bytes: int,
+    limits: FileLimits,
     on_bad: OnBad | None,
-    password: str = "",
-    ocr: str = "auto",
 ) -> Iterator[SourceDocument]:
     """Yield the documents of an open file."""
-    blob = Blob(path, name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
+    blob = Blob(path, name, stream, limits, report=on_bad)
     for document in _read_blob(blob, PurePosixPath(path).name):
         own_name = replace_surrogates(document.name or name)
         if not document.text.strip() and not document.pictures:
@@ -265,7 +264,7 @@ def _read_member(blob: Blob) -> Iterator[SourceDocument]:
     name = blob.name.rpartition("/")[2]
     is_picture = PurePosixPath(name).suffix.lower() in PICTURES
     is_read = is_known(name) and not _LEFT_BEHIND.fullmatch(name)
-    if is_read and not (is_picture and (blob.ocr == "never" or not has_ocr())):
+    if is_read and not (is_picture and (blob.limits.ocr == "never" or not has_ocr())):
         blob = replace(blob, name=document_name(blob.name))
         for found in _read_blob(blob, name):
             yield found._replace(name=found.name or blob.name)

@@ -274,12 +274,10 @@ def main() -> None:
 
 def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     faults: list[AttarError] = []
-    limits = request.limits
-    most = limits.max_decompressed_mb * 2**20
     try:
         with os.fdopen(descriptor, "rb") as stream:
             where = request.path, request.source, request.name
-            for document in read_stream(*where, stream, most, faults.append, limits.password, limits.ocr):
+            for document in read_stream(*where, stream, request.limits, faults.append):
                 yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()
                 yield document

@@ -182,7 +182,7 @@ class TestAttacks:
             pages.add_page()
             pages.image(picture, 0, 0, 200)
         too_much = pytest.raises(FormatError, match="at most 1,048,576 bytes when decompressed")
-        with FileReader(FileLimits(max_decompressed_mb=1)) as reader, too_much:
+        with FileReader(FileLimits(max_decompressed=2**20)) as reader, too_much:
             list(reader.read_bytes("a.pdf", bytes(pages.output())))
 
 
