@@ -196,9 +196,10 @@ class FileReader:
         message = self._bytes(length, deadline)
         self._waited += time.monotonic() - began
         try:
-            return _decode(message)
+            reply: Reply = _decode(message)
         except _NONSENSE as fault:
             raise _EndedError(_FAILED) from fault
+        return reply
 
     def _bytes(self, count: int, deadline: float) -> bytearray:
         data = bytearray()

@@ -79,6 +79,16 @@ def test_a_row_of_zeros_stays_zero(dtype, backend, device):
     assert_close(found, product(bank.read(torch.tensor([0])), queries))
 
 
+@pytest.mark.parametrize("programs", [1, 3])
+def test_programs_with_several_queries_each_give_the_product(programs, device, monkeypatch):
+    from attar.ops.triton import bank as kernels
+
+    monkeypatch.setitem(kernels.LAUNCHES, 2, kernels.LAUNCHES[2]._replace(programs=programs))
+    bank = bank_of(memories_for(3, 6, device), backend="triton")
+    documents, queries = torch.arange(8) % 3, torch.randn(8, 6, device=device)
+    assert_close(bank.lookup(documents, queries), product(bank.read(documents), queries))
+
+
 def test_lookups_unpacked_in_parts_equal_the_product(device, monkeypatch):
     monkeypatch.setattr(banks, "UNPACKED_AT_ONCE", 3)
     bank = bank_of(memories_for(3, 6, device), backend="torch")
@@ -94,6 +104,17 @@ def test_queries_may_have_any_dtype_and_strides(dtype, backend, device):
     found = bank.lookup(torch.arange(3), queries)
     assert found.dtype == torch.float32
     assert_close(found, product(bank.read(torch.arange(3)), queries))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16], ids=str)
+def test_document_indices_may_have_any_dtype_and_strides(dtype, backend, device):
+    bank = bank_of(memories_for(3, 6, device), backend=backend)
+    documents, queries = (
+        torch.tensor([2, 0, 1, 0], dtype=dtype, device=device)[::2],
+        torch.randn(2, 6, device=device),
+    )
+    assert_close(bank.lookup(documents, queries), product(bank.read(torch.tensor([2, 1])), queries))
 
 
 def test_document_indices_may_be_a_list(device):

@@ -186,19 +186,3 @@ class TestFineTuning:
         given = QuestionOptions((str(data[1]),), str(tmp_path / "tuned"), init=str(reader))
         with pytest.raises(FormatError, match="no question has an answer in its passage"):
             train_questions(given)
-
-
-@pytest.mark.parametrize(
-    ("changed", "part"),
-    [
-        ({"data": ()}, "no files of questions"),
-        ({"init": "reader"}, "--base and --init: expected one of them, got both"),
-        ({"base": ""}, "got neither"),
-        ({"calibrate_only": True}, "--calibrate-only needs a reader"),
-        ({"look_epochs": 0}, "look_epochs: expected 1 or more"),
-        ({"lr": float("nan")}, "a finite number"),
-    ],
-)
-def test_options_are_checked(options: MakeOptions, changed: dict[str, Any], part: str) -> None:
-    with pytest.raises(OptionError, match=part):
-        options(**changed)

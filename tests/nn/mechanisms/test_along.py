@@ -79,18 +79,6 @@ def test_others_refuse(module, says):
         module.lookup_along(x, x)
 
 
-@pytest.mark.parametrize("name", ["linear", "gated", "decayed", "adaptive"])
-def test_values_are_refused_where_there_are_none(name):
-    module, x = attention(name, SIZE), torch.zeros(1, 2, SIZE)
-    for use in (
-        lambda: module.encode(x, values=x),
-        lambda: module.extend(module.encode(x), x, values=x),
-        lambda: module.lookup_along(x, x, values=x),
-    ):
-        with pytest.raises(OptionError, match=f"^further inputs of '{name}': expected none, got values$"):
-            use()
-
-
 @pytest.mark.parametrize("scale", ["sqrt", "mean"])
 def test_what_is_too_large_for_half_precision_is_divided_first(scale):
     module, hidden = attention("linear", 2, scale=scale), torch.full((1, 2000, 2), 8.0, dtype=torch.float16)

@@ -104,6 +104,16 @@ class TestEveryMechanism:
         assert torch.equal(memories.tokens, whole.tokens)
         torch.testing.assert_close(module.lookup(memories, queries), module.lookup(whole, queries))
 
+    def test_extends_each_document_after_its_own_last_token(self, name):
+        module, queries = trained(name, 3), documents(2, 1, 3)
+        first, second = documents(2, 3, 3), documents(2, 2, 3)
+        memories = module.encode(first, [1, 3], **written(module, first))
+        memories = module.extend(memories, second, [2, 1], **written(module, second))
+        for i, (a, b) in enumerate(((1, 2), (3, 1))):
+            joined = torch.cat([first[i, :a], second[i, :b]])
+            expected = expected_readout(module, joined, queries[i])
+            torch.testing.assert_close(module.lookup(memories, queries)[i], expected)
+
     def test_gradients_reach_the_states_the_queries_and_every_parameter(self, name):
         options = {} if name in ("none", "softmax", "keyed, ridge") else {"scale": "sqrt"}
         module, hidden, queries = trained(name, 4, **options), documents(2, 5, 4), documents(2, 3, 4)
