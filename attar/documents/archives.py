@@ -74,7 +74,7 @@ def read_tar(blob: Blob, read: ReadMember) -> Iterator[SourceDocument]:
     blob = _counted(blob)
     with tarfile.open(fileobj=blob.file, mode="r|*", tarinfo=_TarHeader) as archive:
         members = (
-            _Member(member.name, member.size, partial(nullcontext, file))
+            _Member(member.name, member.size, partial(_opened, file))
             for member in archive
             if member.isfile()
             and not _is_hidden(member.name)
@@ -153,6 +153,10 @@ def read_attachment(
     for found in _read_member(_counted(blob), attached, read):
         about = f"{name}, attached to {subject}" if subject else name
         yield found if found.title else found._replace(title=about[:80])
+
+
+def _opened(file: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
+    return nullcontext(file)
 
 
 def _counted(blob: Blob) -> Blob:
