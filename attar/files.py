@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from attar.errors import AttarError, BusyError, FormatError, OptionError, StoreError, writing_to
@@ -64,70 +63,12 @@ def refuse_existing(files: Iterable[Path], remedy: str) -> None:
             raise OptionError(f"{file} exists already", remedy)
 
 
-class AtomicFiles:
-    """Writes several files of a folder at once; folders created for them are removed again after an error.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     with AtomicFiles(Path(folder)) as files:
-    ...         count = files.path("a.txt").write_text("Ann left.")
-    ...         before = (Path(folder) / "a.txt").exists()
-    ...     before, (Path(folder) / "a.txt").exists()
-    (False, True)
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._written: dict[str, Path] = {}
-        self._removed: list[str] = []
-        self._created: list[Path] = []
-
-    def path(self, name: str) -> Path:
-        """Return the temporary path at which to write the file of this name."""
-        self._written[name] = self.folder / f".{name}.{os.getpid()}.new"
-        return self._written[name]
-
-    def remove(self, name: str) -> None:
-        """Remove an existing file of this name when the others are in place."""
-        self._removed.append(name)
-
-    def __enter__(self) -> "AtomicFiles":
-        self._created = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
-        try:
-            with writing_to(self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)
-        except AttarError:
-            self._remove_created()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            with writing_to(self.folder):
-                if kind is None:
-                    self._move()
-                elif isinstance(fault, OSError):  # a full disk, or no permission to write
-                    raise fault
-        finally:
-            for partial in self._written.values():
-                partial.unlink(missing_ok=True)
-            self._remove_created()
-
-    def _move(self) -> None:
-        for name, partial in self._written.items():
-            os.replace(partial, self.folder / name)
-        for name in self._removed:
-            (self.folder / name).unlink(missing_ok=True)
-
-    def _remove_created(self) -> None:
-        """Remove the folders that were created and are still empty, the innermost first."""
-        for folder in self._created:
-            try:
-                folder.rmdir()
-            except OSError:
-                return
+@contextlib.contextmanager
+def atomic_files(folder: Path) -> Iterator[Callable[[str], Path]]:
+    """Make a folder, and yield what gives a temporary path for each of its files; on success all of them appear."""
+    with writing_to(folder), contextlib.ExitStack() as files:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield lambda name: files.enter_context(atomic_file(folder / name))
 
 
 def lock_file(file: int, kind: int, deadline: float | None) -> bool:

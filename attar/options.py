@@ -49,9 +49,6 @@ def check_ranges(options: Any) -> None:
 class FileLimits:
     """How a file is read, and what that may cost."""
 
-    max_decompressed_mb: int = option(
-        1024, "Maximum size of decompressed data in memory, in MB; more is refused.", min=1
-    )
     max_file_memory_mb: int = option(1024, "Maximum memory for reading one file, in MB.", min=64, max=2**20)
     max_file_seconds: int = option(
         120, "Maximum CPU time for reading one file, in seconds.", min=1, max=2**20
@@ -60,10 +57,12 @@ class FileLimits:
     ocr: str = option(
         "auto", "Text in scans and photos, by tesseract: auto, always (also where a PDF has text), never."
     )
+    max_decompressed: int = 0  # bytes of that memory, for decompressed data; 0: all of it
     seconds: float = 0.0  # by the clock; 0: twice the CPU time
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        object.__setattr__(self, "max_decompressed", self.max_decompressed or self.max_file_memory_mb * 2**20)
         object.__setattr__(self, "seconds", self.seconds or 2.0 * self.max_file_seconds)
         if self.ocr not in ("auto", "always", "never"):
             raise OptionError.expected("ocr", "auto, always or never", repr(self.ocr))

@@ -1,6 +1,6 @@
 """`python -m benchmarks.linear`: how many more instructions each step takes for 4 MB than for 1 MB of the worst texts.
 
-They are counted by Valgrind (`tests/text/instructions.py`), which takes about an hour. Steps of the network are those
+They are counted by Valgrind (`instructions.py`), which takes about an hour. Steps of the network are those
 of a tiny reader, which reads as many windows as the default one.
 """
 
@@ -10,7 +10,7 @@ import typer
 
 from attar.errors import AttarError
 from benchmarks.command import run_command
-from tests.text.instructions import Sizes, growths
+from benchmarks.instructions import Sizes, growths
 
 # How many times as much four times the text may take.
 _MOST = 5.0

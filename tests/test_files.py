@@ -8,41 +8,30 @@ from pathlib import Path
 import pytest
 
 from attar.errors import AttarError, BusyError, StoreError
-from attar.files import AtomicFiles, WriterLock, atomic_file, lock_file
+from attar.files import WriterLock, atomic_files, lock_file
 
 
 def write_and_stop(folder: Path, fault: BaseException) -> None:
-    with AtomicFiles(folder) as files:
-        files.path("a").write_text("new")
-        files.remove("c")
+    with atomic_files(folder) as path_of:
+        path_of("a").write_text("new")
         raise fault
 
 
-def test_files_appear_at_the_end(tmp_path: Path) -> None:
+def test_files_appear_at_the_end_together(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
-    (tmp_path / "c").write_text("old")
-    with AtomicFiles(tmp_path) as files:
-        files.path("a").write_text("new")
-        files.path("b").write_text("new")
-        files.remove("c")
-        files.remove("never there")
-        assert (tmp_path / "a").read_text() == (tmp_path / "c").read_text() == "old"
+    with atomic_files(tmp_path) as path_of:
+        path_of("a").write_text("new")
+        path_of("b").write_text("new")
+        assert (tmp_path / "a").read_text() == "old"
         assert not (tmp_path / "b").exists()
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "new", "b": "new"}
 
 
 def test_nothing_changes_after_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
-    (tmp_path / "c").write_text("old")
     with pytest.raises(KeyboardInterrupt):
         write_and_stop(tmp_path, KeyboardInterrupt())
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "old", "c": "old"}
-
-
-def test_created_folders_are_removed_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no names"):
-        write_and_stop(tmp_path / "x" / "y", ValueError("no names"))
-    assert list(tmp_path.iterdir()) == []
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "old"}
 
 
 def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
@@ -51,39 +40,11 @@ def test_a_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_the_place_of_a_file_is_reported_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    refused = pytest.raises(AttarError, match=r"cannot write to .*: Is a directory")
-    with refused, AtomicFiles(tmp_path) as files:
-        files.path("a").write_text("new")
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
 @pytest.mark.parametrize("folder", ["afile", "afile/x"])
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path, folder: str) -> None:
     (tmp_path / "afile").write_text("here first")
     with pytest.raises(AttarError, match="cannot write to"):
-        AtomicFiles(tmp_path / folder).__enter__()
-
-
-def test_one_file_appears_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("old")
-    with atomic_file(tmp_path / "a") as partial:
-        partial.write_text("new")
-        assert (tmp_path / "a").read_text() == "old"
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "new"}
-
-
-def test_one_file_stays_as_it_was_after_an_error(tmp_path: Path) -> None:
-    def write_and_stop_one() -> None:
-        with atomic_file(tmp_path / "a") as partial:
-            partial.write_text("new")
-            raise KeyboardInterrupt
-
-    (tmp_path / "a").write_text("old")
-    with pytest.raises(KeyboardInterrupt):
-        write_and_stop_one()
-    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"a": "old"}
+        write_and_stop(tmp_path / folder, KeyboardInterrupt())
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ _TOGETHER = 16
 # The largest header of a member of an archive, such as a long name; tarfile reads it whole.
 _MAX_HEADER = 2**20
 _ENCRYPTED = 0x1
+# A package of XML takes many times its size in memory.
+_MAX_XML = 2**28
 
 ReadMember = Callable[[Blob], Iterator[SourceDocument]]
 
@@ -49,6 +51,14 @@ def decompressed(blob: Blob, suffix: str) -> Blob:
         unpacked: Any = gzip.GzipFile(fileobj=blob.file)
         return replace(blob, file=unpacked, compressed=True)
     return replace(blob, file=lzma.LZMAFile(blob.file), compressed=True)
+
+
+def open_package(blob: Blob, most: int = _MAX_XML) -> zipfile.ZipFile:
+    """Open a document that is a package, and refuse one that grows beyond the limit before any of it is parsed."""
+    archive = zipfile.ZipFile(io.BytesIO(blob.data()))
+    size = sum(member.file_size for member in archive.infolist())
+    check_size(blob.where, size, min(blob.limits.max_decompressed, most))
+    return archive
 
 
 class _Member(NamedTuple):
@@ -115,10 +125,10 @@ def _read_member(blob: Blob, member: _Member, read: ReadMember) -> Iterator[Sour
     if budget.members < 0:
         raise _too_many(blob)
     try:
-        check_size(where, size, blob.max_bytes)
+        check_size(where, size, blob.limits.max_decompressed)
         if budget.bytes < size:
-            most = _TOGETHER * blob.max_bytes
-            remedy = "raise the limit (--max-decompressed-mb), or unpack it first"
+            most = _TOGETHER * blob.limits.max_decompressed
+            remedy = "raise the limit (--max-file-memory-mb), or unpack it first"
             raise FormatError.expected(where, f"members of at most {most:,} bytes in all", "more", remedy)
         budget.bytes -= size
         name = _safe_name(member.path)
@@ -152,7 +162,11 @@ def _opened(file: IO[bytes]) -> AbstractContextManager[IO[bytes]]:
 def _counted(blob: Blob) -> Blob:
     if blob.depth >= MAX_DEPTH:
         raise FormatError(f"{blob.where} is an archive within {blob.depth} others", "unpack it first")
-    return blob if blob.budget else replace(blob, budget=Budget(MAX_MEMBERS, _TOGETHER * blob.max_bytes))
+    return (
+        blob
+        if blob.budget
+        else replace(blob, budget=Budget(MAX_MEMBERS, _TOGETHER * blob.limits.max_decompressed))
+    )
 
 
 def _safe_name(path: str) -> str:

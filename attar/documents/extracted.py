@@ -9,7 +9,8 @@ from typing import IO, Any, NamedTuple
 from attar.documents.columns import with_tables
 from attar.documents.tables import row_texts
 from attar.errors import AttarError, FormatError, MissingError, install_command
-from attar.files import MAX_DECOMPRESSED, replace_surrogates
+from attar.files import replace_surrogates
+from attar.options import FileLimits
 
 # The most parts of a document, so that a hostile file cannot fill a list of documents; what follows has no part.
 MAX_PARTS = 10_000
@@ -65,30 +66,27 @@ class Budget:
 class Blob:
     """The bytes of a file, or of a member of an archive; `where` is its name in errors, `name` the document's.
 
-    `report` is called with the error of a member that cannot be read; the others are read nevertheless. `password`
-    opens what is encrypted; `ocr` says which pages are recognised: "auto" those without text, "always", "never".
+    `report` is called with the error of a member that cannot be read; the others are read nevertheless.
     """
 
     where: str
     name: str
     file: IO[bytes]
-    max_bytes: int = MAX_DECOMPRESSED
+    limits: FileLimits
     compressed: bool = False
     depth: int = 0
     report: OnBad | None = None
-    password: str = ""
-    ocr: str = "auto"
     budget: Budget | None = field(default=None, compare=False)
 
     def data(self) -> bytes:
-        """All bytes; of a compressed file at most `max_bytes`."""
+        """All bytes; of a compressed file at most `limits.max_decompressed`."""
         if not self.compressed:
             return self.file.read()
         data = bytearray()
         # In pieces: to read at most a gigabyte, Python takes a gigabyte.
         while piece := self.file.read(_PIECE):
             data += piece
-            check_size(self.where, len(data), self.max_bytes)
+            check_size(self.where, len(data), self.limits.max_decompressed)
         return bytes(data)
 
 
@@ -190,7 +188,7 @@ def report(error: AttarError, on_bad: OnBad | None) -> None:
 def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:
-        remedy = "raise the limit (--max-decompressed-mb), or decompress it first"
+        remedy = "raise the limit (--max-file-memory-mb), or decompress it first"
         raise FormatError.expected(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,11 +17,6 @@ _DEBOUNCE = 5_000
 _PAUSE = 500
 # Milliseconds between two looks at whether the folder is still there, and whether to stop.
 _LOOK = 1_000
-# After a round, nothing is done for as long as it took, at most so many seconds: half of one core is left to others.
-_LONGEST_REST = 60.0
-# How often a folder is walked again if a file vanishes meanwhile, and the seconds between.
-_TRIES = 20
-_BETWEEN = 0.1
 
 
 class ReadFile(NamedTuple):
@@ -122,9 +116,7 @@ def _rounds(
     while not stop.is_set():
         changed = folder.changed()
         if changed is not None:
-            started = time.monotonic()
             yield changed
-            stop.wait(min(time.monotonic() - started, _LONGEST_REST) if begun else 0)
         try:
             for event in events:
                 folder.check()
@@ -163,7 +155,8 @@ class _Folder:
 
     def changed(self) -> FoundFiles | None:
         """The files that are new or changed, and those that are newly skipped; None if nothing has changed."""
-        found = self._find()
+        found = find_in_folder(self.path, allow_empty=True, pictures=self._pictures)
+        self.check()
         files = {file.path: _state(file) for file in found.files}
         before = self._files
         new = [file for file in found.files if before is None or before.get(file.path) != files[file.path]]
@@ -172,18 +165,6 @@ class _Folder:
         if not new and before is not None and before.keys() <= files.keys():
             return None
         return FoundFiles(new, skipped, found.folders)
-
-    def _find(self) -> FoundFiles:
-        for left in reversed(range(_TRIES)):
-            try:
-                self.check()
-                return find_in_folder(self.path, allow_empty=True, pictures=self._pictures)
-            except FormatError:
-                self.check()
-                if not left:
-                    raise
-                time.sleep(_BETWEEN)  # a file has vanished while the folder was walked
-        raise AssertionError("unreachable")
 
 
 def _state(file: SourceFile) -> tuple[object, ...]:

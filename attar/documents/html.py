@@ -1,14 +1,13 @@
 """HTML: a page without scripts and menus; headings and tables kept. Markdown and the pages of EPUB books, as HTML."""
 
 import html
-import io
 import posixpath
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+from attar.documents.archives import open_package
 from attar.documents.extracted import Blob, SourceDocument, TextBuilder, check_size, clean, parse_xml, parsing
 from attar.documents.plain import decode_named, decode_text
 from attar.errors import FormatError
@@ -122,12 +121,9 @@ def _rendered(markdown: str) -> str:
 def decode_html(data: bytes, where: str) -> str:
     """Decode a page by the encoding that it names, if that is right."""
     named = _CHARSET.search(data[:4096])
-    if named is not None and not data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
-        try:
-            return decode_named(data, named[1].decode("ascii"))
-        except (LookupError, ValueError):
-            pass
-    return decode_text(data, where)
+    if named is None or data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+        return decode_text(data, where)
+    return decode_named(data, named[1].decode("ascii"), where)
 
 
 def extract_page(markup: str) -> SourceDocument:
@@ -350,8 +346,7 @@ def _has_header(table: Any) -> bool | None:
 def read_epub(blob: Blob) -> Iterator[SourceDocument]:
     """A book: its pages in the order of its spine, with its title and date."""
     with parsing(blob.where, "an EPUB book"):
-        archive = zipfile.ZipFile(io.BytesIO(blob.data()))
-        check_size(blob.where, sum(member.file_size for member in archive.infolist()), blob.max_bytes)
+        archive = open_package(blob, blob.limits.max_decompressed)
         if "META-INF/rights.xml" in archive.namelist():
             raise FormatError(f"{blob.where} is encrypted", "leave it out")
         container = parse_xml(archive.read("META-INF/container.xml"))
@@ -373,7 +368,9 @@ def read_epub(blob: Blob) -> Iterator[SourceDocument]:
         for member in dict.fromkeys(members):
             if member not in archive.NameToInfo:
                 continue
-            check_size(blob.where, archive.NameToInfo[member].file_size, min(blob.max_bytes, _MAX_PAGE))
+            check_size(
+                blob.where, archive.NameToInfo[member].file_size, min(blob.limits.max_decompressed, _MAX_PAGE)
+            )
             root = parse_html(decode_html(archive.read(member) or b" ", blob.where))
             if root is not None:
                 builder.begin("")

@@ -26,7 +26,7 @@ from attar.documents.extracted import (
     report,
 )
 from attar.documents.html import decode_html, text_of_html
-from attar.documents.plain import decode_named, decode_text
+from attar.documents.plain import decode_named
 from attar.documents.tables import sentence
 from attar.errors import FormatError
 
@@ -87,7 +87,7 @@ def _messages(blob: Blob) -> Iterator[bytes]:
             lines.append(line)
             size += len(line)
             if blob.compressed:
-                check_size(blob.where, size, blob.max_bytes)
+                check_size(blob.where, size, blob.limits.max_decompressed)
         blank = not line.strip()
     if not begun:
         raise FormatError(f"{blob.where} has no e-mails", "leave it out")
@@ -197,10 +197,7 @@ def _body(message: EmailMessage, where: str) -> str:
         return ""
     if part.get_content_subtype() == "html":
         return text_of_html(decode_html(data, where))
-    try:
-        return decode_named(data, part.get_content_charset() or "utf-8")
-    except (LookupError, ValueError):
-        return decode_text(data, where)
+    return decode_named(data, part.get_content_charset() or "utf-8", where)
 
 
 def _attached(message: Message) -> Iterator[Message]:

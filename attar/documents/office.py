@@ -8,22 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
-from attar.documents.extracted import (
-    MAX_TEXT,
-    Blob,
-    SourceDocument,
-    TextBuilder,
-    check_size,
-    clean,
-    parse_xml,
-    parsing,
-)
+from attar.documents.archives import open_package
+from attar.documents.extracted import MAX_TEXT, Blob, SourceDocument, TextBuilder, clean, parse_xml, parsing
 from attar.documents.plain import decode_text
 from attar.documents.tables import names_columns, row_texts
 from attar.errors import FormatError
 
-# An XML file takes many times its size in memory.
-_MAX_XML = 2**28
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 # Deleted text of tracked changes, field codes, and the older copy of a drawing.
@@ -40,12 +30,11 @@ _ROW_PARTS = 2_000
 
 def read_docx(blob: Blob) -> Iterator[SourceDocument]:
     """A Word document: paragraphs, headings and tables in order; title and date from its properties."""
-    data = blob.data()
     with parsing(blob.where, "a DOCX file"):
-        open_package(blob, data)
+        archive = open_package(blob)
         import docx
 
-        document = docx.Document(io.BytesIO(data))
+        document = docx.Document(archive.fp)
         styles = {style.style_id: style.name or "" for style in document.styles}
         builder = TextBuilder()
         first = _add_body(builder, document.element.body, styles)
@@ -70,9 +59,8 @@ def _add_notes(builder: TextBuilder, main: Any, name: str) -> None:
 
 def read_pptx(blob: Blob) -> Iterator[SourceDocument]:
     """A presentation: the texts, tables and notes of its slides, which are its parts."""
-    data = blob.data()
     with parsing(blob.where, "a PPTX file"):
-        archive = open_package(blob, data)
+        archive = open_package(blob)
         builder, first = TextBuilder(), ""
         show = parse_xml(archive.read("ppt/presentation.xml"))
         slides = _relations(archive, "ppt/presentation.xml")
@@ -152,13 +140,12 @@ def read_rtf(blob: Blob) -> Iterator[SourceDocument]:
 
 def read_xlsx(blob: Blob) -> Iterator[SourceDocument]:
     """A spreadsheet: the rows of its sheets as sentences, with the sheet and row as parts."""
-    data = blob.data()
     with parsing(blob.where, "an XLSX file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what openpyxl does not read, such as charts
-        open_package(blob, data)
+        archive = open_package(blob)
         import openpyxl
 
-        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        book = openpyxl.load_workbook(archive.fp, read_only=True, data_only=True)
         builder = TextBuilder()
         sheets = book.worksheets
         for sheet in sheets:
@@ -254,14 +241,6 @@ def _cell(value: object) -> str:
     if isinstance(value, date):
         return f"{value.day} {value:%B %Y}"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def open_package(blob: Blob, data: bytes) -> zipfile.ZipFile:
-    """Open a package, and refuse one that grows to more than the limit before anything of it is parsed."""
-    archive = zipfile.ZipFile(io.BytesIO(data))
-    size = sum(member.file_size for member in archive.infolist())
-    check_size(blob.where, size, min(blob.max_bytes, _MAX_XML))
-    return archive
 
 
 def _add_body(builder: TextBuilder, body: Any, styles: dict[str, str]) -> str:

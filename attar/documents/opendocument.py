@@ -4,8 +4,9 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+from attar.documents.archives import open_package
 from attar.documents.extracted import Blob, SourceDocument, TextBuilder, clean, parse_xml, parsing
-from attar.documents.office import add_rows, open_package
+from attar.documents.office import add_rows
 from attar.errors import FormatError
 
 _NAMESPACE = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
@@ -21,9 +22,8 @@ _MAX_REPEATED = 1_000
 
 def read_opendocument(blob: Blob) -> Iterator[SourceDocument]:
     """A text with its headings and tables, the rows of sheets, or the slides of a presentation with their notes."""
-    data = blob.data()
     with parsing(blob.where, "an OpenDocument file"):
-        archive = open_package(blob, data)
+        archive = open_package(blob)
         if b"encryption-data" in _member(archive, "META-INF/manifest.xml"):
             raise FormatError(f"{blob.where} is encrypted", "save it without a password")
         body = parse_xml(archive.read("content.xml")).find(f"{_OFFICE}body")

@@ -44,18 +44,20 @@ def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
 
         logging.getLogger("pypdf").setLevel(logging.CRITICAL)
         file = pypdf.PdfReader(io.BytesIO(data))
-        if file.is_encrypted and not (file.decrypt("") or (blob.password and file.decrypt(blob.password))):
+        if file.is_encrypted and not (
+            file.decrypt("") or (blob.limits.password and file.decrypt(blob.limits.password))
+        ):
             remedy = "its password is another"
-            if not blob.password:
+            if not blob.limits.password:
                 remedy = "add it with --password, or save it without a password"
             raise FormatError(f"{blob.where} is encrypted", remedy)
         pages = [*map(_page_text, file.pages)]
         has_text = any(map(str.strip, pages))
-        if not has_text and blob.ocr == "never":
+        if not has_text and blob.limits.ocr == "never":
             count = f"{len(pages)} page{'s' * (len(pages) != 1)}"
             raise FormatError(f"{blob.where} has no text: {count} of pictures", "recognise it with ocr auto")
         pictures: tuple[bytes, ...] = ()
-        if not has_text or blob.ocr == "always":
+        if not has_text or blob.limits.ocr == "always":
             pictures = tuple(_pictures(file.pages, blob))
             # A page without a picture has text, or nothing.
             pictures = () if has_text and not all(pictures) else tuple(filter(None, pictures))
@@ -74,7 +76,7 @@ def read_pdf(blob: Blob) -> Iterator[SourceDocument]:
 
 def read_picture(blob: Blob) -> Iterator[SourceDocument]:
     """A scan or photo, whose text is to be recognised."""
-    if blob.ocr == "never":
+    if blob.limits.ocr == "never":
         raise FormatError(f"{blob.where} is a picture", "recognise its text with ocr auto")
     yield SourceDocument("", pictures=(blob.data(),))
 
@@ -85,7 +87,7 @@ def _pictures(pages: "Iterable[PageObject]", blob: Blob) -> Iterator[bytes]:
     for page in pages:
         picture = max((bytes(image.data) for image in page.images), key=len, default=b"")
         size += len(picture)
-        check_size(blob.where, size, blob.max_bytes)
+        check_size(blob.where, size, blob.limits.max_decompressed)
         yield picture
 
 

@@ -18,7 +18,7 @@ from attar.documents.extracted import (
     short,
 )
 from attar.documents.tables import fact, row_texts, sentence
-from attar.errors import FormatError, MissingError, install_command
+from attar.errors import FormatError, needs_extra
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -62,11 +62,14 @@ def decode_text(data: bytes, where: str) -> str:
         return _guessed(data, where, fault)
 
 
-def decode_named(data: bytes, name: str) -> str:
-    """Decode a text by the encoding that it names; `LookupError` or `ValueError` if its encoding is another."""
-    if codecs.lookup(name).name.replace("-", "_") in _NOT_OF_TEXTS:
-        raise LookupError(name)
-    return data.decode(name)
+def decode_named(data: bytes, name: str, where: str) -> str:
+    """Decode a text by the encoding that it names, if that is right."""
+    try:
+        if codecs.lookup(name).name.replace("-", "_") not in _NOT_OF_TEXTS:
+            return data.decode(name)
+    except (LookupError, ValueError):
+        pass
+    return decode_text(data, where)
 
 
 def is_binary(data: bytes) -> bool:
@@ -107,11 +110,11 @@ def read_json_lines(blob: Blob) -> Iterator[SourceDocument]:
     """
     documents, size = 0, 0
     rows: list[object] = []
-    longest = blob.max_bytes + 1 if blob.compressed else -1
+    longest = blob.limits.max_decompressed + 1 if blob.compressed else -1
     for number, line in enumerate(iter(lambda: blob.file.readline(longest), b""), 1):
         where = f"{blob.where}, line {number}"
         if blob.compressed:
-            check_size(where, len(line), blob.max_bytes)
+            check_size(where, len(line), blob.limits.max_decompressed)
         if not line.strip():
             continue
         row = _parsed(decode_text(line, where), where, "a JSON object")
@@ -133,12 +136,9 @@ def read_json_lines(blob: Blob) -> Iterator[SourceDocument]:
 
 def read_parquet(blob: Blob) -> Iterator[SourceDocument]:
     """A Parquet file with a column "text", and perhaps "id", "name" or "title", and "date": one document per row."""
-    try:
+    with needs_extra(f"{blob.where}: Parquet", "parquet"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as fault:
-        raise MissingError(f"{blob.where}: Parquet needs pyarrow", install_command("parquet")) from fault
-
     with parsing(blob.where, "a Parquet file"):
         # Members of archives are not seekable.
         source = io.BytesIO(blob.data()) if blob.compressed else blob.file
@@ -152,7 +152,7 @@ def read_parquet(blob: Blob) -> Iterator[SourceDocument]:
     if texts is None or not pa.types.is_dictionary(texts):
         sentence = f'{blob.where} has no column "text" of strings'
         raise FormatError(sentence, "rename the column that has the texts")
-    check_size(blob.where, max(sizes, default=0), blob.max_bytes)
+    check_size(blob.where, max(sizes, default=0), blob.limits.max_decompressed)
     rows = (
         {name: batch.column(name)[at].as_py() for name in names}
         for batch in file.iter_batches(_ROWS, columns=sorted(names))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from attar.documents.extracted import SourceDocument
+from attar.documents.extracted import SourceDocument, check_size
 from attar.documents.pdf import join_pages
 from attar.errors import FormatError, MissingError
 from attar.options import FileLimits
@@ -83,10 +83,7 @@ def convert(where: str, suffix: str, stream: IO[bytes], limits: FileLimits) -> b
         made = Path(folder, "made", f"file{target}")
         if not made.is_file():
             raise FormatError(f"{where} is not a {suffix[1:].upper()} file, or is damaged", "leave it out")
-        if made.stat().st_size > limits.max_decompressed_mb * 2**20:
-            raise FormatError(
-                f"{where} has more than {limits.max_decompressed_mb:,} MB as {target}", "leave it out"
-            )
+        check_size(where, made.stat().st_size, limits.max_decompressed)
         return made.read_bytes()
 
 

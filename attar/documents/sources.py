@@ -20,6 +20,7 @@ from attar.documents.plain import is_binary, read_json, read_json_lines, read_pa
 from attar.documents.programs import CONVERTED, INSTALL_OCR, PICTURES, has_ocr, has_office
 from attar.errors import AttarError, FormatError, quoted
 from attar.files import replace_surrogates
+from attar.options import FileLimits
 
 # The suffixes of the files that a function reads.
 _KINDS: dict[Callable[[Blob], Iterator[SourceDocument]], str] = {
@@ -119,13 +120,11 @@ def read_stream(
     source: str,
     name: str,
     stream: IO[bytes],
-    max_bytes: int,
+    limits: FileLimits,
     on_bad: OnBad | None,
-    password: str = "",
-    ocr: str = "auto",
 ) -> Iterator[SourceDocument]:
     """Yield the documents of an open file."""
-    blob = Blob(path, name, stream, max_bytes, report=on_bad, password=password, ocr=ocr)
+    blob = Blob(path, name, stream, limits, report=on_bad)
     for document in _read_blob(blob, PurePosixPath(path).name):
         own_name = replace_surrogates(document.name or name)
         if not document.text.strip() and not document.pictures:
@@ -146,7 +145,7 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
             raise FormatError(f"{path} does not exist", "check the path")
         if not path.is_dir():
             name = document_name(path.name)
-            return [SourceFile(path, name, name, path.stat().st_size)], []
+            return [SourceFile(path, name, name, _size(path))], []
         ocr = has_ocr()
         files = [file for file in sorted(_walk(path, skipped)) if _is_read(file, skipped, pictures, ocr)]
         names = {file: document_name(file.relative_to(path).as_posix()) for file in files}
@@ -155,10 +154,7 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
         found = [
             # Of `a.txt` and `a`, the first would have the name of the second.
             SourceFile(
-                file,
-                source,
-                name if counts[name] == 1 else file.relative_to(path).as_posix(),
-                file.stat().st_size,
+                file, source, name if counts[name] == 1 else file.relative_to(path).as_posix(), _size(file)
             )
             for file, name in names.items()
         ]
@@ -170,6 +166,13 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
         others = f", but {len(skipped):,} files of other kinds" if skipped else ""
         raise FormatError(f"{path} has no documents{others}", "name files themselves")
     return found, skipped
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it has just vanished, and reading it says so
+        return 0
 
 
 def _walk(folder: Path, skipped: list[SkippedFile]) -> Iterator[Path]:
@@ -261,7 +264,7 @@ def _read_member(blob: Blob) -> Iterator[SourceDocument]:
     name = blob.name.rpartition("/")[2]
     is_picture = PurePosixPath(name).suffix.lower() in PICTURES
     is_read = is_known(name) and not _LEFT_BEHIND.fullmatch(name)
-    if is_read and not (is_picture and (blob.ocr == "never" or not has_ocr())):
+    if is_read and not (is_picture and (blob.limits.ocr == "never" or not has_ocr())):
         blob = replace(blob, name=document_name(blob.name))
         for found in _read_blob(blob, name):
             yield found._replace(name=found.name or blob.name)

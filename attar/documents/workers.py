@@ -39,6 +39,7 @@ _OPEN_FILES = 64
 _ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 # Linux tells there how much memory the process has; other systems have no such file, and nothing to read in it.
 _STATUS = "/proc/self/status" if sys.platform == "linux" else os.devnull
+_FAILED = "the process that reads it failed"
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -55,7 +56,6 @@ class FileFault(msgspec.Struct, frozen=True):
 
     message: str
     missing: bool = False
-    out_of_memory: bool = False
 
 
 # None: the file is read.
@@ -67,28 +67,19 @@ _NONSENSE = msgspec.DecodeError, UnicodeDecodeError, RecursionError
 
 
 def read_sources(
-    paths: Iterable[str | Path],
-    on_bad: OnBad | None = None,
-    *,
-    limits: FileLimits | None = None,
-    in_process: bool = False,
+    paths: Iterable[str | Path], on_bad: OnBad | None = None, *, limits: FileLimits | None = None
 ) -> Iterator[SourceDocument]:
     """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises."""
-    with FileReader(limits, in_process=in_process) as reader:
+    with FileReader(limits) as reader:
         for file in find_files(paths).files:
             yield from reader.read(file, on_bad)
 
 
 class FileReader:
-    """Reads files in one child process, which is started when needed and replaced when it dies. For one thread.
+    """Reads files in one child process, which is started when needed and replaced when it dies. For one thread."""
 
-    With `in_process` files are read here, for programs that may start no process: a file that hangs or swells then
-    takes the program with it.
-    """
-
-    def __init__(self, limits: FileLimits | None = None, *, in_process: bool = False) -> None:
+    def __init__(self, limits: FileLimits | None = None) -> None:
         self.limits = limits or FileLimits()
-        self._in_process = in_process
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
         self._files = 0
@@ -139,15 +130,18 @@ class FileReader:
             return
         # No message can have half of a surrogate pair, which a file's name can.
         path, source, name = map(replace_surrogates, (str(file.path), file.source, file.name))
-        request = Request(path, source, name, self.limits)
-        if self._in_process:
-            yield from self._taken(_replies(request, os.dup(stream.fileno())), file, on_bad)
-            return
-        self._send(_encode(request), stream)
+        self._send(_encode(Request(path, source, name, self.limits)), stream)
         is_read = False
         try:
-            yield from self._taken(self._received(file), file, on_bad)
+            while (reply := self._receive()) is not None:
+                if isinstance(reply, SourceDocument):
+                    yield from self._recognised(reply, file, on_bad) if reply.pictures else (reply,)
+                else:
+                    kind = MissingError if reply.missing else FormatError
+                    report(kind(reply.message), on_bad)
             is_read = True
+        except _EndedError as fault:
+            report(FormatError(f"{file.path}: {fault}", "leave it out"), on_bad)
         finally:
             if not is_read:  # what is left of its replies would be taken for the next file's
                 self.close()
@@ -178,34 +172,6 @@ class FileReader:
             self._files = 0
         return self._connection
 
-    def _received(self, file: SourceFile) -> Iterator[Reply]:
-        """What the child process replies; that it ended is its last reply."""
-        while True:
-            try:
-                reply = _decode(self._receive())
-            except (_EndedError, *_NONSENSE) as fault:
-                error = FormatError(f"{file.path}: {self._why_ended(fault)}", "leave it out")
-                self.close()
-                yield FileFault(str(error))
-                return
-            yield reply
-
-    def _taken(
-        self, replies: Iterator[Reply], file: SourceFile, on_bad: OnBad | None
-    ) -> Iterator[SourceDocument]:
-        for reply in replies:
-            if reply is None:
-                return
-            if isinstance(reply, SourceDocument):
-                yield from self._recognised(reply, file, on_bad) if reply.pictures else (reply,)
-            elif reply.out_of_memory:
-                self.close()  # what is left of its memory is in pieces
-                report(FormatError(f"{file.path}: {self._too_much_memory()}"), on_bad)
-                return
-            else:
-                kind = MissingError if reply.missing else FormatError
-                report(kind(reply.message), on_bad)
-
     def _recognised(
         self, document: SourceDocument, file: SourceFile, on_bad: OnBad | None
     ) -> Iterator[SourceDocument]:
@@ -220,7 +186,7 @@ class FileReader:
             parts = found.parts if len(document.pictures) > 1 else ()
             yield document._replace(text=found.text, parts=parts, pictures=())
 
-    def _receive(self) -> bytearray:
+    def _receive(self) -> Reply:
         """The next message; of one file, they are waited for at most `limits.seconds`."""
         began = time.monotonic()
         deadline = began + self.limits.seconds - self._waited
@@ -229,7 +195,11 @@ class FileReader:
             raise _EndedError("it sent more than it may have in memory")
         message = self._bytes(length, deadline)
         self._waited += time.monotonic() - began
-        return message
+        try:
+            reply: Reply = _decode(message)
+        except _NONSENSE as fault:
+            raise _EndedError(_FAILED) from fault
+        return reply
 
     def _bytes(self, count: int, deadline: float) -> bytearray:
         data = bytearray()
@@ -237,35 +207,30 @@ class FileReader:
             check_stopped()
             if time.monotonic() > deadline:
                 raise _EndedError(f"reading it took more than {self.limits.seconds:g} s")
+            more = b""
             try:
                 # By and by: only what it has sent takes memory.
-                more = (
-                    b"" if self._connection is None else self._connection.recv(min(count - len(data), 2**20))
-                )
+                if self._connection is not None:
+                    more = self._connection.recv(min(count - len(data), 2**20))
             except TimeoutError:
                 continue
-            except OSError as fault:
-                raise _EndedError("") from fault
+            except ConnectionError:
+                pass
             if not more:
-                raise _EndedError("")
+                raise _EndedError(self._why_ended())
             data += more
         return data
 
-    def _why_ended(self, fault: Exception) -> str:
-        if str(fault) and isinstance(fault, _EndedError):
-            return str(fault)
-        if self._process is None or isinstance(fault, _NONSENSE):
-            return "the process that reads it failed"
+    def _why_ended(self) -> str:
         try:
-            code = self._process.wait(5)
+            code = 0 if self._process is None else self._process.wait(5)
         except subprocess.TimeoutExpired:
-            return "the process that reads it failed"
+            return _FAILED
         if code == -signal.SIGXCPU:
             return f"reading it took more than {self.limits.max_file_seconds} s of CPU time"
-        return self._too_much_memory() if code else "the process that reads it failed"
-
-    def _too_much_memory(self) -> str:
-        return f"reading it took more than {self.limits.max_file_memory_mb:,} MB of memory, or failed"
+        if code:
+            return f"reading it took more than {self.limits.max_file_memory_mb:,} MB of memory, or failed"
+        return _FAILED
 
     def close(self) -> None:
         """End the child process; the next file starts another."""
@@ -310,12 +275,10 @@ def main() -> None:
 
 def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     faults: list[AttarError] = []
-    limits = request.limits
-    most = limits.max_decompressed_mb * 2**20
     try:
         with os.fdopen(descriptor, "rb") as stream:
             where = request.path, request.source, request.name
-            for document in read_stream(*where, stream, most, faults.append, limits.password, limits.ocr):
+            for document in read_stream(*where, stream, request.limits, faults.append):
                 yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()
                 yield document
@@ -325,8 +288,8 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     except AttarError as fault:
         yield from (FileFault(str(earlier)) for earlier in faults)
         yield FileFault(str(fault))
-    except MemoryError:
-        yield FileFault("", out_of_memory=True)
+    except MemoryError:  # what is left of its memory is in pieces: the process ends
+        raise
     except Exception as fault:  # a parser's own mistake must not end the others' files
         reason = " ".join(str(fault).split())[:120] or type(fault).__name__
         error = FormatError(f"{request.path}: the file cannot be read ({reason})", "leave it out")

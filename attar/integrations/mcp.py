@@ -19,7 +19,6 @@ from pydantic import Field
 import attar
 from attar.errors import AttarError, OptionError, UnknownDocumentError
 from attar.library.served import ServedLibrary
-from attar.results import Asked
 
 _HOST = "127.0.0.1"
 # The most characters of a text that one call returns: some 5,000 tokens of a language model.
@@ -82,8 +81,10 @@ class LibraryTools:
             (answers,) = self._library.ask_all_many([question], top=top)
         else:
             (asked,) = self._library.ask_each([document], [question], top=top)
-            if not isinstance(asked, Asked):
-                raise self._with_similar(document, asked)
+            if isinstance(asked, UnknownDocumentError):
+                raise UnknownDocumentError.named(document, self._library.similar(document) or ())
+            if isinstance(asked, AttarError):
+                raise asked
             answers = asked.answers
         return {"answers": msgspec.to_builtins(answers)}
 
@@ -122,10 +123,7 @@ class LibraryTools:
         if start < 0 or not 1 <= length <= _LONGEST_PART:
             wanted = f"a start of at least 0 and a length of 1 to {_LONGEST_PART:,}"
             raise OptionError.expected("part", wanted, f"{start} and {length}")
-        try:
-            document = self._library.show(name)
-        except UnknownDocumentError as unknown:
-            raise self._with_similar(name, unknown) from None
+        document = self._library.show(name)
         if document.text is None:
             raise OptionError(
                 f"the text of {name!r} is not kept", "ask it, or add it again without --no-text"
@@ -138,11 +136,6 @@ class LibraryTools:
             "characters": len(document.text),
             "next": end if end < len(document.text) else None,
         }
-
-    def _with_similar(self, name: str, fault: AttarError) -> AttarError:
-        """The error, with similar names if it is about a name that no document has."""
-        similar = self._library.similar(name) if isinstance(fault, UnknownDocumentError) else None
-        return fault if similar is None else UnknownDocumentError.named(name, similar)
 
 
 def _refusing(tool: Callable[Parameters, dict[str, Any]]) -> Callable[Parameters, dict[str, Any]]:

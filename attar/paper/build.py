@@ -8,7 +8,7 @@ import logging
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 from attar.documents.extracted import SourceDocument
 from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError, writing_to
-from attar.files import AtomicFiles, refuse_existing
+from attar.files import atomic_files, refuse_existing
 from attar.paper.batches import QuestionDrawer
 from attar.paper.cloze import ClozeDocument, Question, count_names, document_writer
 from attar.paper.options import SPLITS, BuildOptions
@@ -71,8 +71,8 @@ def build_set(
             for document in _cloze_documents(text, finder.find, options, asked=split != SPLITS[0]):
                 yield split, document
 
-    with AtomicFiles(out) as files:
-        tallies = _write(documents(), Counter(splits), files)
+    with atomic_files(out) as path_of:
+        tallies = _write(documents(), Counter(splits), path_of)
         if not any(tally["documents"] for tally in tallies.values()):
             raise FormatError(f"found no text with names to ask for in {', '.join(map(str, sources))}")
         about = {
@@ -81,8 +81,10 @@ def build_set(
             "vocabulary": vocabulary.fingerprint,
             "splits": {split: _summary(tally) for split, tally in tallies.items()},
         }
-        files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
-        files.path(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+        path_of(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
+        path_of(ABOUT_FILE).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    for split in set(SPLITS) - set(tallies):  # of an earlier build
+        (out / f"{split}.parquet").unlink(missing_ok=True)
     return about
 
 
@@ -173,18 +175,14 @@ def draw_questions(
 
 
 def _write(
-    documents: Iterator[tuple[str, ClozeDocument]], sources: Mapping[str, int], files: AtomicFiles
+    documents: Iterator[tuple[str, ClozeDocument]], sources: Mapping[str, int], path_of: Callable[[str], Path]
 ) -> dict[str, Counter[str]]:
-    """Write the splits that have sources, and count; remove the other splits of an earlier build."""
+    """Write the splits that have sources, and count."""
     tallies = {split: Counter(sources=sources[split]) for split in SPLITS if sources[split]}
     with ExitStack() as stack:
-        writers = {}
-        for split in SPLITS:
-            if split in tallies:
-                path = files.path(f"{split}.parquet")
-                writers[split] = stack.enter_context(document_writer(path))
-            else:
-                files.remove(f"{split}.parquet")
+        writers = {
+            split: stack.enter_context(document_writer(path_of(f"{split}.parquet"))) for split in tallies
+        }
         for split, document in documents:
             writers[split](document)
             tallies[split].update(

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from attar.errors import FormatError
-from attar.files import AtomicFiles
+from attar.files import atomic_files
 from attar.nn.mechanisms import attention
 from attar.nn.mechanisms.base import Memories
 from attar.nn.mechanisms.keyed import KeyedAttention
@@ -216,10 +216,10 @@ class SavedNetwork:
 def save_network(folder: Path, network: Network, vocabulary: Vocabulary, about: dict[str, Any]) -> None:
     config = msgspec.to_builtins(_Config(network.options.network(), about))
     weights = {name: value.cpu().contiguous() for name, value in network.state_dict().items()}
-    with AtomicFiles(folder) as files:
-        files.path(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
-        files.path(_WEIGHTS).write_bytes(safetensors.torch.save(weights))
-        files.path(_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    with atomic_files(folder) as path_of:
+        path_of(VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())
+        path_of(_WEIGHTS).write_bytes(safetensors.torch.save(weights))
+        path_of(_CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def load_network(folder: Path) -> SavedNetwork:

@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 # Seconds between two looks for documents without a signature.
 _LOOK_SECONDS = 10.0
 # The size that a file may have when it is decompressed, at least: its pictures count too.
-_DECOMPRESSED_MB = 64
+_DECOMPRESSED = 2**26
 # The most documents of a file: a kilobyte of an archive can hold a thousand short ones, all of them in memory at once.
 _MOST_DOCUMENTS = 10_000
 # Seconds that reading a file may take by the clock: programs that recognise text take a while.
@@ -50,7 +50,7 @@ class Service:
             max_file_memory_mb=settings.max_file_memory_mb,
             max_file_seconds=max(1, int(settings.timeout)),
             seconds=_FILE_SECONDS,
-            max_decompressed_mb=max(_DECOMPRESSED_MB, settings.max_text * 4 // 2**20),
+            max_decompressed=max(_DECOMPRESSED, settings.max_text * 4),
         )
         self._opened = contextlib.ExitStack()
         # Each for one thread: that of small files, and that of jobs.

@@ -34,7 +34,7 @@ from tests.documents.attacks import ATTACKS
 
 _TEXT = "# One\n\nAnn Lee met Bob Ray in Bath.\n\n# Two\n\nThe rent is 900 pounds, due on 4 March."
 # What one file may take: far more than any of these, far less than what a bomb would.
-_LIMITS = FileLimits(max_file_memory_mb=512, max_file_seconds=20, seconds=300, max_decompressed_mb=4)
+_LIMITS = FileLimits(max_file_memory_mb=512, max_file_seconds=20, seconds=300, max_decompressed=2**22)
 # Bytes of an attack that is worth changing a few thousand times.
 _SMALL = 200_000
 

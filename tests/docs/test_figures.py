@@ -37,25 +37,6 @@ def test_the_readme_says_what_is_declined_as_the_results_do():
     )
 
 
-@pytest.mark.parametrize(
-    ("pattern", "size"),
-    [(r"(\d+) bytes per character", "7"), (r"(\d+) kB for a paragraph", "6"), (r"(\d+) kB for a page", "12")],
-    ids=["character", "paragraph", "page"],
-)
-def test_sizes_of_memories_are_the_same_on_all_pages(pattern, size):
-    stated = {
-        path.name: set(re.findall(pattern, text)) for path, text in PAGES.items() if re.search(pattern, text)
-    }
-    assert stated
-    assert stated == {page: {size} for page in stated}
-
-
-def test_the_caption_of_budgets_is_what_the_table_says():
-    exact = dict(re.findall(r"^\| phrases \| ([\d,]+|none) \|.*\| (\.\d+) \| \.\d+ \|$", RESULTS, re.M))
-    assert "4,000 bytes per paragraph cost under one point" in README
-    assert 0 <= float(exact["none"]) - float(exact["4,000"]) < 0.01
-
-
 def test_prices_are_those_that_the_command_computes():
     assert price_table() in PAGES[ROOT / "docs" / "scale.md"]
 

@@ -11,7 +11,7 @@ from typing import Any
 from attar.documents.extracted import SourceDocument
 from attar.documents.sources import document_name, read_stream
 from attar.errors import AttarError
-from attar.files import MAX_DECOMPRESSED
+from attar.options import FileLimits
 
 # Word's default style of a heading, and how a heading is written here.
 HEADING = "# "
@@ -20,13 +20,14 @@ HEADING = "# "
 def read_here(
     name: str,
     data: bytes,
-    max_bytes: int = MAX_DECOMPRESSED,
+    max_bytes: int = 2**30,
     *,
     on_bad: Callable[[AttarError], None] | None = None,
 ) -> Iterator[SourceDocument]:
     """The documents of a file, read in this process and not in that of a `FileReader`; pictures are refused."""
     document = document_name(name)
-    return read_stream(name, document, document, io.BytesIO(data), max_bytes, on_bad, ocr="never")
+    limits = FileLimits(max_decompressed=max_bytes, ocr="never")
+    return read_stream(name, document, document, io.BytesIO(data), limits, on_bad)
 
 
 def pdf_of(pages: Sequence[str], *, title: str = "", header: str = "", password: str = "") -> bytes:

@@ -99,7 +99,7 @@ def test_what_grows_beyond_the_limit_is_refused(read, kind):
     }[kind]
     name = f"a.{kind.replace('nested', 'zip')}"
     assert len(data) < 5_000
-    with pytest.raises(FormatError, match=r"at most 50,000 bytes when decompressed.*max-decompressed-mb"):
+    with pytest.raises(FormatError, match=r"at most 50,000 bytes when decompressed.*max-file-memory-mb"):
         read(name, data, max_bytes=50_000)
     assert len(read(name, data, max_bytes=200_000)) == 1
 

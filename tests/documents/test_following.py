@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from attar.documents import following
 from attar.documents.following import watch_folder
 from attar.errors import FormatError
 
@@ -39,16 +38,3 @@ def test_another_folder_in_its_place_is_not_taken_for_it(folder, watched):
     folder.mkdir()
     with pytest.raises(FormatError, match="letters is now another folder; its documents stay"):
         next(watched)
-
-
-def test_a_file_that_vanishes_during_the_walk_does_not_end_it(folder, monkeypatch):
-    walk, calls = following.find_files, []
-
-    def vanish_once(*arguments, **options):
-        calls.append(arguments)
-        if len(calls) == 2:
-            raise FormatError("a.txt cannot be read: No such file or directory")
-        return walk(*arguments, **options)
-
-    monkeypatch.setattr(following, "find_files", vanish_once)
-    assert len(next(watch_folder(folder)).files) == 2

@@ -99,7 +99,7 @@ def test_mbox_files_of_two_folders_have_two_names(tmp_path):
     for folder in ("home", "work"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "in.mbox").write_bytes(mbox_of([eml_of("One.")]))
-    names = [document.name for document in read_sources([tmp_path], in_process=True)]
+    names = [document.name for document in read_sources([tmp_path])]
     assert names == ["home/in.mbox-1", "work/in.mbox-1"]
 
 

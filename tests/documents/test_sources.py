@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from attar.documents import sources
 from attar.documents.sources import find_files
 from attar.documents.workers import read_sources
 from attar.errors import FormatError
@@ -155,3 +156,10 @@ def test_json_lines_without_texts_are_the_rows_of_a_table() -> None:
     rows = b'{"firm": "Lee", "until": 2027}\n{"firm": "Ray", "until": 2029}\n'
     (document,) = read_here("a.jsonl", rows)
     assert document.text == "The until of Lee is 2027.\n\nThe until of Ray is 2029."
+
+
+def test_a_file_that_vanishes_during_the_walk_does_not_end_it(tmp_path: Path, monkeypatch) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Ann left.")
+    monkeypatch.setattr(sources, "_is_read", lambda file, *_: file.unlink() or True)
+    assert [file.name for file in find_files([tmp_path]).files] == ["a", "b"]

@@ -216,28 +216,6 @@ class TestMistakes:
         with pytest.raises(ShapeError, match=r"memories\.tokens: expected \[2\], got \[3\]"):
             linear + linear[:2]
 
-    def test_places_in_several_dimensions_are_refused(self):
-        memories = read(made("linear"), documents())
-        with pytest.raises(
-            ShapeError, match=r"^memories: expected numbers \[I\], got \[1, 2\]; call flatten"
-        ):
-            memories[torch.tensor([[0, 1]])]
-
-    def test_a_ridge_is_another_form(self):
-        plain, ridge = (read(made(kind), documents()) for kind in ("keyed", "keyed, ridge"))
-        with pytest.raises(
-            OptionError, match=r"merge: expected memories of 'keyed', got memories of 'keyed' with ridge 0\.1"
-        ):
-            plain + ridge
-
-    @pytest.mark.parametrize("kind", ["none", "softmax"])
-    def test_what_is_no_sum_is_not_subtracted(self, kind):
-        memories = read(made(kind), documents())
-        with pytest.raises(
-            OptionError, match=r"^subtract: expected a memory that is a sum, got .*; encode the rest"
-        ):
-            memories - memories
-
     def test_numbers_and_names_that_are_not_there(self):
         memories = read(made("linear"), documents())
         with pytest.raises(IndexError, match=r"^memories: expected a number below 3, got 3$"):

@@ -13,9 +13,9 @@ SHAPE = TransformerShape(vocabulary=30, size=16, layers=1, heads=2, feedforward=
 SENTENCES = torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2, 0]])
 
 
-@pytest.fixture(params=["static", "none", "hidden"])
-def network(request) -> PhraseNetwork:
-    return PhraseNetwork(PhraseOptions(size=8, word_size=4, match=request.param, encoder=SHAPE)).eval()
+@pytest.fixture
+def network() -> PhraseNetwork:
+    return PhraseNetwork(PhraseOptions(size=8, word_size=4, encoder=SHAPE)).eval()
 
 
 def scored(network: PhraseNetwork, inside: torch.Tensor, quick: QuickQuestions | None = None) -> torch.Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attar.errors import DtypeError, FormatError, OptionError
+from attar.errors import FormatError, OptionError
 from attar.nn import attention
 from attar.ops.bank import MemoryBank
 
@@ -72,13 +72,6 @@ def test_every_head_reads_its_own_matrix(values, backend, device):
     torch.testing.assert_close(bank.read(torch.tensor([2, 0])), memories[[2, 0]])
 
 
-def test_a_square_memory_of_pairs_is_kept_in_full(device):
-    memories = pairs(2, 5, 5, device)
-    bank = filled(memories, torch.float32)
-    torch.testing.assert_close(bank.read(torch.arange(2)), memories)
-    assert bank.nbytes == 2 * 25 * 4
-
-
 def test_documents_are_found_by_name(device):
     memories = pairs(3, 4, 2, device)
     bank = MemoryBank(5, 4, values=2, dtype=torch.float32, device=device)
@@ -131,21 +124,6 @@ def test_a_bank_gives_the_readouts_of_its_mechanism(ridge):
     queries = torch.randn(3, 8)
     expected = module.lookup(memories, queries[:, None])[:, 0]
     torch.testing.assert_close(bank.lookup(["a", "b", "c"], queries), expected)
-
-
-def test_memories_of_a_ridge_must_be_prepared():
-    module = attention("keyed", 4, ridge=True)
-    memories = module.encode(torch.randn(1, 5, 4), values=torch.randn(1, 5, 3))
-    with pytest.raises(OptionError, match=r"^matrices: .* not prepared; call memories\.prepare\(\) first$"):
-        module.matrices(memories)
-
-
-def test_memories_are_given_as_matrices(unchecked_shapes):
-    memories = attention("keyed", 4).encode(torch.randn(1, 5, 4), values=torch.randn(1, 5, 3))
-    with pytest.raises(
-        DtypeError, match=r"^memories: expected a tensor of matrices, got Memories; a mechanism"
-    ):
-        MemoryBank(1, 4, values=3).write(["a"], memories)
 
 
 def test_mistakes_are_one_line(device, tmp_path, unchecked_shapes):

@@ -11,10 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 
 
-def test_agrees_with_the_project_on_the_licence():
-    assert f'license = "{CITATION["license"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-
-
 def test_agrees_with_package_and_changelog_on_the_version():
     assert CITATION["version"] == attar.__version__
     newest = re.search(r"^## \[(.+)\] – ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)

@@ -118,19 +118,3 @@ def test_a_library_is_made_and_asked_with_the_reader_inside(environment: Path, t
     (tmp_path / "letters.txt").write_text("Bob Hale wrote to Ann in May. Ann lives in Bath.")
     run(environment / "attar", "add", "library", "letters.txt", cwd=tmp_path)
     assert "Bob Hale" in run(environment / "attar", "ask", "library", "letters", "Who wrote?", cwd=tmp_path)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_learn_its_commands(environment: Path, tmp_path: Path, shell: str) -> None:
-    completion = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    command = [environment / "attar", "--install-completion", shell]
-    done = subprocess.run(
-        command,
-        env=os.environ | completion | {"HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    written = [file for file in tmp_path.rglob("*") if file.is_file() and "attar" in file.name]
-    assert any("_ATTAR_COMPLETE" in file.read_text() for file in written)

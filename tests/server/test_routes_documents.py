@@ -121,11 +121,6 @@ def test_names_may_contain_any_characters(served, name):
     assert names_in(served) == ["0", "1"]
 
 
-def test_slashes_need_not_be_encoded(served):
-    served.put("/v1/documents/novels/emma.txt", {"text": TEXT})
-    assert served.get(path_of("novels/emma.txt")).status_code == 200
-
-
 @pytest.mark.parametrize("path", ["/v1/documents/%ff", "/v1/documents/", "/v1/documents/" + "x" * 10_001])
 def test_other_names_are_refused(served, refused, path):
     assert "name" in refused(served.put(path, {"text": TEXT}), 422)
@@ -149,14 +144,6 @@ def test_an_invalid_body_is_refused_and_changes_nothing(served, refused, body, s
     json = {"content-type": "application/json"}
     refused(served.call("PUT", path_of("new"), content=body, headers=json), status)
     assert names_in(served) == ["0", "1"]
-
-
-@pytest.mark.parametrize(
-    "media", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"]
-)
-def test_another_content_type_is_415(served, refused, media):
-    response = served.call("PUT", path_of("new"), content=b'{"text": "x"}', headers={"content-type": media})
-    assert "content-type" in refused(response, 415)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "1001", "²", "9" * 99])
@@ -196,21 +183,14 @@ def test_more_documents_than_the_limit_are_not_merged_removed_or_tagged(serve, r
     [
         ("PUT", "/v1/documents/new", {"text": 5}, "text"),
         ("PUT", "/v1/documents/new", {"text": "Ann left.", "title": "x" * 1_001}, "title"),
-        ("PUT", "/v1/documents/new", {"text": "Ann left.", "replace": "yes"}, "replace"),
-        ("POST", "/v1/documents/0/append", {}, "text"),
         ("POST", "/v1/merge", {"new": "x" * 10_001, "documents": ["0", "1"]}, "new"),
-        ("POST", "/v1/merge", {"new": "both", "documents": [0, 1]}, "documents"),
         ("POST", "/v1/remove", {"documents": ["x"] * 65_537}, "documents"),
         ("POST", "/v1/ask", {"document": "x" * 10_001, "question": "Who left?"}, "document"),
         ("POST", "/v1/ask", {"document": "0", "questions": ["Who?"] * 65_537}, "questions"),
         ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "top": 1_001}, "top"),
         ("POST", "/v1/ask", {"document": "", "question": "Who left?"}, "name"),
-        ("POST", "/v1/ask", {"document": "0", "question": ""}, "question"),
         ("POST", "/v1/ask", {"document": "0", "question": "Who left?" * 2_000}, "question"),
         ("POST", "/v1/ask", {"document": "0", "question": "Who left?", "extra": 1}, "extra"),
-        ("POST", "/v1/search", {}, "query"),
-        ("POST", "/v1/search", {"query": "a", "top": 0}, "top"),
-        ("POST", "/v1/search", {"query": "a", "more": 1}, "more"),
     ],
 )
 def test_a_field_of_the_wrong_type_or_range_is_422_and_named_in_one_line(

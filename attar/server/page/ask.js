@@ -1,14 +1,14 @@
 // The question, where to look for its answer, and what follows: answers, examples, and the questions of before.
 
 import { showAnswers } from "./answers.js";
-import { byId, element, keep, kept, say, working } from "./elements.js";
+import { byId, element, say, working } from "./elements.js";
 import { ownExamples } from "./examples.js";
 import { counted } from "./figures.js";
 import { address, go } from "./routes.js";
 import { ask } from "./server.js";
 
-// What the browser keeps: the questions that were asked, the latest first, at most so many; and the setting.
-const [QUESTIONS, MOST, LOOK] = ["attar.questions", 12, "attar.look"];
+// What the browser keeps: the questions that were asked, the latest first, at most so many.
+const [QUESTIONS, MOST] = ["attar.questions", 12];
 // Folders and tags that are offered while one types.
 const OFFERED = 12;
 
@@ -17,8 +17,7 @@ export function startAsking({ library }) {
   const [form, field] = [byId("question-form"), byId("question")];
   const [button, problem] = [byId("ask-button"), byId("ask-problem")];
   const scope = startScope({ library, changed: () => go("ask", {}) });
-  const look = byId("look");
-  let past = kept(QUESTIONS) ?? [];
+  let past = kept();
   // The question of the answers that are shown, and where it was asked.
   let asked = null;
   // The items of each list, as they were drawn last.
@@ -50,7 +49,7 @@ export function startAsking({ library }) {
         if (!library.isLoaded) await library.load();
         scope.show(mine);
         const about = scope.subject();
-        const reply = await ask(mine.question, about, look.value === "" ? null : Number(look.value));
+        const reply = await ask(mine.question, about);
         // Another question may have been asked in the meantime.
         if (mine !== asked) return;
         showAnswers(reply, about);
@@ -107,13 +106,11 @@ export function startAsking({ library }) {
 
   function remember(questions) {
     past = questions;
-    keep(QUESTIONS, questions);
-  }
-
-  /** Offer to read fewer sentences again, if the server says that its reader does. */
-  function offerLook({ look: byDefault = 0 }) {
-    byId("look-setting").hidden = byDefault === 0;
-    look.value = byDefault ? (kept(LOOK) ?? "") : "";
+    try {
+      localStorage.setItem(QUESTIONS, JSON.stringify(questions));
+    } catch {
+      /* where the browser blocks that, they are kept as long as the page */
+    }
   }
 
   form.addEventListener("submit", (event) => {
@@ -129,7 +126,6 @@ export function startAsking({ library }) {
     event.preventDefault();
     form.requestSubmit();
   });
-  look.addEventListener("change", () => keep(LOOK, look.value));
   byId("clear-history").addEventListener("click", () => {
     remember([]);
     draw();
@@ -140,7 +136,7 @@ export function startAsking({ library }) {
     draw();
   });
 
-  return { show, offerLook };
+  return { show };
 }
 
 /** Start the field for where to look: in all documents, one of them, a folder, a tag, or some that were chosen. */
@@ -200,6 +196,15 @@ function option(value, title) {
   const made = new Option(title, value);
   made.value = value;
   return made;
+}
+
+/** The questions that this browser keeps. */
+function kept() {
+  try {
+    return JSON.parse(localStorage.getItem(QUESTIONS)) ?? [];
+  } catch {
+    return [];
+  }
 }
 
 /** The names in an address, which anybody may have written. */

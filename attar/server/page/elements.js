@@ -59,21 +59,3 @@ export function askFor({ title, about, label, type, value, action }, work, probl
   dialog.showModal();
   field.select();
 }
-
-/** What this browser keeps under a name; null if that is nothing. */
-export function kept(name) {
-  try {
-    return JSON.parse(localStorage.getItem(name));
-  } catch {
-    return null;
-  }
-}
-
-/** Keep a value in this browser; where it blocks that, as long as the page. */
-export function keep(name, value) {
-  try {
-    localStorage.setItem(name, JSON.stringify(value));
-  } catch {
-    /* it is not remembered */
-  }
-}

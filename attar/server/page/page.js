@@ -1,6 +1,6 @@
 // The entry point: creates the views and connects them; views do not know each other.
 
-import { startPasting } from "./adding.js";
+import { startPasting, startUploads } from "./adding.js";
 import { startAsking } from "./ask.js";
 import { startDocument } from "./document.js";
 import { startDocuments } from "./documents.js";
@@ -9,7 +9,6 @@ import { counted, words } from "./figures.js";
 import { Library } from "./library.js";
 import { go, startRoutes } from "./routes.js";
 import { Problem, keepToken, removeDocuments, showDocument, status, token } from "./server.js";
-import { startUploads } from "./uploads.js";
 
 const library = new Library();
 const append = (name) => go("documents", { append: name });
@@ -69,7 +68,6 @@ async function load() {
 async function showStatus() {
   const figures = await status().catch(() => ({}));
   document.body.classList.toggle("read-only", Boolean(figures.read_only));
-  asking.offerLook(figures);
   documents.showFigures(figures);
 }
 

@@ -91,9 +91,9 @@ export async function askMany(questions) {
   return (await call("POST", "v1/ask", { questions, top: 1 })).results;
 }
 
-/** Answers from one document, from a subset, or from all if both are null; `look` sentences are read again. */
-export function ask(question, { document, within }, look) {
-  const given = Object.entries({ document, within, look }).filter(([, value]) => value !== null);
+/** Answers from one document, from a subset, or from all if both are null. */
+export function ask(question, { document, within }) {
+  const given = Object.entries({ document, within }).filter(([, value]) => value !== null);
   return call("POST", "v1/ask", { question, top: TOP, ...Object.fromEntries(given) });
 }
 
@@ -111,27 +111,7 @@ export function status() {
 export async function sendFile(file, { name, tags, replace }, sent, told) {
   const query = new URLSearchParams({ name, replace: replace ? 1 : 0 });
   for (const tag of tags) query.append("tag", tag);
-  return (await finished(await sendBytes(file, query, sent), told)).changes ?? [];
-}
-
-// Not by `fetch`, which tells nothing about its progress.
-function sendBytes(file, query, sent) {
-  const request = new XMLHttpRequest();
-  request.open("POST", new URL(`v1/files?${query}`, document.baseURI));
-  request.setRequestHeader("Content-Type", "application/octet-stream");
-  request.setRequestHeader("Prefer", "respond-async");
-  if (token()) request.setRequestHeader("Authorization", `Bearer ${token()}`);
-  request.upload.addEventListener("progress", ({ loaded, total }) => sent(total ? loaded / total : 1));
-  return new Promise((resolve, reject) => {
-    request.addEventListener("error", () => reject(unreachable()));
-    request.addEventListener("load", () => {
-      const { status, responseText } = request;
-      const reply = parsed(request.getResponseHeader("Content-Type"), responseText);
-      if (status >= 200 && status < 300) resolve(reply);
-      else reject(problemOf(status, reply, request.getResponseHeader("Retry-After")));
-    });
-    request.send(file);
-  });
+  return (await finished(await call("POST", `v1/files?${query}`, file, sent), told)).changes ?? [];
 }
 
 /** The path of a document. */
@@ -143,24 +123,26 @@ function pathOf(name) {
   return `v1/documents/${encodeURIComponent(name)}`;
 }
 
-async function call(method, path, body) {
-  const headers = {};
-  if (token()) headers.Authorization = `Bearer ${token()}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  let response;
-  try {
-    response = await fetch(new URL(path, document.baseURI), {
-      method,
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-  } catch {
-    throw unreachable();
+/** Send a request, with JSON or a file; not by `fetch`, which tells nothing about how much of a file is sent. */
+function call(method, path, body, sent = null) {
+  const request = new XMLHttpRequest();
+  request.open(method, new URL(path, document.baseURI));
+  if (token()) request.setRequestHeader("Authorization", `Bearer ${token()}`);
+  if (body !== undefined) request.setRequestHeader("Content-Type", `application/${sent ? "octet-stream" : "json"}`);
+  if (sent) {
+    request.setRequestHeader("Prefer", "respond-async");
+    request.upload.addEventListener("progress", ({ loaded, total }) => sent(total ? loaded / total : 1));
   }
-  const { status } = response;
-  const reply = parsed(response.headers.get("Content-Type"), await response.text());
-  if (response.ok) return reply;
-  throw problemOf(status, reply, response.headers.get("Retry-After"));
+  return new Promise((resolve, reject) => {
+    request.addEventListener("error", () => reject(new Problem("The server does not answer. Is attar serve still running?")));
+    request.addEventListener("load", () => {
+      const { status, responseText } = request;
+      const reply = parsed(request.getResponseHeader("Content-Type"), responseText);
+      if (status >= 200 && status < 300) resolve(reply);
+      else reject(problemOf(status, reply, request.getResponseHeader("Retry-After")));
+    });
+    request.send(sent ? body : JSON.stringify(body));
+  });
 }
 
 function parsed(kind, text) {
@@ -170,10 +152,6 @@ function parsed(kind, text) {
   } catch {
     return null;
   }
-}
-
-function unreachable() {
-  return new Problem("The server does not answer. Is attar serve still running?");
 }
 
 // What a person reads instead of a status.
@@ -193,25 +171,8 @@ function problemOf(status, reply, wait) {
   const limit = /at most ([\d,]+ \w+)/.exec(detail)?.[1];
   if (status === 503 && wait) return new Problem(`The server is busy. Try again in ${wait} s.`, status);
   if (status === 413) return new Problem(`Too large: the server takes at most ${limit ?? "less"}.`, status);
-  return new Problem(PLAIN[status] ?? ((detail && plainly(detail)) || `The server answered with status ${status}.`), status);
-}
-
-// What the server says of pictures that it cannot read, of kinds of files that it cannot read, and of files without a
-// text. A browser's user cannot install anything there.
-const PICTURE = /install tesseract/;
-const NO_READER = /needs the package|pip install/;
-const NO_TEXT = /is not a text but binary data|is (blank|empty); leave it out|has no text/;
-
-/** A mistake as a person would say it: "what: expected this, got that; do so", or a sentence and what to do. */
-function plainly(detail) {
-  if (PICTURE.test(detail)) {
-    return "This is a scan or photo, and this server cannot read text in pictures. Whoever runs it can install Tesseract.";
-  }
-  if (NO_READER.test(detail)) return "This server cannot read files of this kind. Whoever runs it can install what reads them.";
-  if (NO_TEXT.test(detail)) return "There is no text in it.";
-  const [, expected, came, remedy] = /^.*?: expected (.*?), got (.*?)(?:; (.*))?$/s.exec(detail) ?? [];
-  if (expected === undefined) return detail.split("; ").map(sentence).join(" ");
-  return `Expected ${expected}, but got ${came}.${remedy ? ` ${sentence(remedy)}` : ""}`;
+  const said = detail ? detail.split("; ").map(sentence).join(" ") : `The server answered with status ${status}.`;
+  return new Problem(PLAIN[status] ?? said, status);
 }
 
 /** With a capital, unless it begins with a name such as "a.pdf", and a full stop. */

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attar.errors import DeviceError, OptionError, ShapeError
+from attar.errors import OptionError
 from attar.nn.mechanisms import attention
 
 from .test_mechanisms import trained
@@ -79,18 +79,6 @@ def test_others_refuse(module, says):
         module.lookup_along(x, x)
 
 
-@pytest.mark.parametrize("name", ["linear", "gated", "decayed", "adaptive"])
-def test_values_are_refused_where_there_are_none(name):
-    module, x = attention(name, SIZE), torch.zeros(1, 2, SIZE)
-    for use in (
-        lambda: module.encode(x, values=x),
-        lambda: module.extend(module.encode(x), x, values=x),
-        lambda: module.lookup_along(x, x, values=x),
-    ):
-        with pytest.raises(OptionError, match=f"^further inputs of '{name}': expected none, got values$"):
-            use()
-
-
 @pytest.mark.parametrize("scale", ["sqrt", "mean"])
 def test_what_is_too_large_for_half_precision_is_divided_first(scale):
     module, hidden = attention("linear", 2, scale=scale), torch.full((1, 2000, 2), 8.0, dtype=torch.float16)
@@ -98,19 +86,3 @@ def test_what_is_too_large_for_half_precision_is_divided_first(scale):
     along = module.lookup_along(hidden, queries)
     assert along.isfinite().all()
     torch.testing.assert_close(along[:, -1:], module.lookup(module.encode(hidden), queries[:, -1:]))
-
-
-@pytest.mark.parametrize("scale", [None, "sqrt"])
-@pytest.mark.parametrize("places", [[0, 4, 2, 6], [0, 4], [2, 6], []], ids=str)
-def test_places_that_do_not_go_up_are_refused(places, scale):
-    module, x = attention("gated", SIZE, scale=scale), torch.zeros(1, 6, SIZE)
-    with pytest.raises(ShapeError, match=r"^cu_seqlens: expected "):
-        module.lookup_along(x, x, cu_seqlens=places)
-
-
-def test_memories_on_another_device_are_refused():
-    module, x = attention("gated", SIZE), torch.zeros(1, 6, SIZE)
-    with pytest.raises(
-        DeviceError, match=r"^memories: expected a tensor on cpu, got meta; call memories\.to"
-    ):
-        module.lookup_along(x, x, memories=module.encode(x).to("meta"))

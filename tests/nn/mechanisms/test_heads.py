@@ -3,8 +3,6 @@
 import pytest
 import torch
 
-from attar.errors import OptionError, ShapeError
-from attar.nn.mechanisms import attention
 from attar.ops import reference
 from tests.ops.plain_ridge import plain_ridge
 
@@ -71,25 +69,3 @@ def test_the_gate_that_reads_follows_its_equation():
         written = torch.sigmoid(module.gate(h) + module.gate_read_weight @ squashed) * h
         C = alpha * C + beta * torch.outer(written, written)
     torch.testing.assert_close(module.encode(hidden).state[0], C)
-
-
-@pytest.mark.usefixtures("unchecked_shapes")
-def test_mistakes_are_one_line():
-    with pytest.raises(OptionError, match=r"^heads: expected a number that divides the size, 6, got 4$"):
-        attention("gated", 6, 4)
-    with pytest.raises(OptionError, match=r"^heads: expected a whole number from 1 up, got 0$"):
-        attention("gated", 6, 0)
-    with pytest.raises(ShapeError, match=r"^values: expected a size that 2 heads divide, got 3$"):
-        attention("keyed", 6, 2).encode(torch.zeros(1, 2, 6), values=torch.zeros(1, 2, 3))
-    with pytest.raises(OptionError, match=r"^memories: expected those of 'gated', got 'linear'$"):
-        attention("gated", 6).lookup(
-            attention("linear", 6).encode(torch.zeros(1, 2, 6)), torch.zeros(1, 1, 6)
-        )
-    with pytest.raises(
-        ShapeError, match=r"^memories: expected those of size 6 and 3 heads, got a state \[1, 2, "
-    ):
-        attention("gated", 6, 3).lookup(
-            attention("gated", 6, 2).encode(torch.zeros(1, 2, 6)), torch.zeros(1, 1, 6)
-        )
-    with pytest.raises(OptionError, match=r"backward with gate_reads: expected 'checkpoint', got 'invert'"):
-        attention("adaptive", 6, gate_reads=True, backward="invert")

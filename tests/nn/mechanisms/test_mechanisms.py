@@ -114,12 +114,6 @@ class TestEveryMechanism:
             expected = expected_readout(module, joined, queries[i])
             torch.testing.assert_close(module.lookup(memories, queries)[i], expected)
 
-    def test_documents_of_no_tokens_read_as_zero(self, name):
-        module, queries, nothing = trained(name, 3), documents(2, 4, 3), documents(2, 0, 3)
-        readout = module(nothing, queries, **written(module, nothing))
-        assert readout.shape == (2, 4, 3 + (module.name == "keyed"))
-        assert not readout.any()
-
     def test_gradients_reach_the_states_the_queries_and_every_parameter(self, name):
         options = {} if name in ("none", "softmax", "keyed, ridge") else {"scale": "sqrt"}
         module, hidden, queries = trained(name, 4, **options), documents(2, 5, 4), documents(2, 3, 4)
@@ -134,15 +128,6 @@ class TestEveryMechanism:
             assert tensor.grad is not None, what
             assert tensor.grad.isfinite().all(), what
             assert tensor.grad.any(), what
-
-    def test_memories_can_be_moved_converted_and_detached(self, name):
-        module, hidden = trained(name, 4), documents(2, 5, 4).requires_grad_()
-        memories = module.encode(hidden, **written(module, hidden))
-        assert memories.state.requires_grad
-        assert not memories.detach().state.requires_grad
-        moved = memories.to("meta", torch.float16)
-        assert (moved.state.device.type, moved.tokens.device.type) == ("meta", "meta")
-        assert (moved.state.dtype, moved.tokens.dtype) == (torch.float16, torch.int64)
 
     @pytest.mark.usefixtures("unchecked_shapes")
     def test_invalid_arguments_are_refused(self, name):

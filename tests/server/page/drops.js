@@ -18,7 +18,7 @@
     const top = folder("a", file("a/2.txt"), file("a/.DS_Store"), file("a/~$2.docx"),
       folder("b", file("a/b/1.txt")), file("a/Thumbs.db"));
     const items = [top, null].map((entry) => ({ kind: "file", webkitGetAsEntry: () => entry }));
-    const { dropped } = await import("/uploads.js");
+    const { dropped } = await import("/adding.js");
     const found = await dropped({ items, files: [new File([], "a"), new File([], "3.txt")] });
     return found.map(({ path }) => path);
   },

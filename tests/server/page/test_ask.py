@@ -138,7 +138,7 @@ def test_questions_of_before_can_be_asked_again_and_cleared(asking):
         (503, {"Retry-After": "1"}, "server: expected fewer", "The server is busy. Try again in 1 s."),
         (504, {}, "request: expected", "The server took too long, and gave up. Try again."),
         (500, {}, "server: expected", "Something went wrong on the server. Its log has the reason."),
-        (422, {}, "top: expected 1 or more, got 0; use 1", "Expected 1 or more, but got 0. Use 1."),
+        (422, {}, "top: expected 1 or more, got 0; use 1", "top: expected 1 or more, got 0. Use 1."),
         (422, {}, "the question has no words; ask one", "The question has no words. Ask one."),
     ],
     ids=["busy", "slow", "fault", "refused", "sentence"],
@@ -150,22 +150,6 @@ def test_problems_are_told_in_plain_words(asking, status, headers, detail, line)
     asking.get_by_label("Where to look").fill("letter")
     ask(asking, "Who?")
     expect(asking.locator("#ask-problem")).to_have_text(line)
-
-
-@pytest.mark.parametrize("default", [0, 3], ids=["without", "with a second look"])
-def test_the_sentences_that_are_read_again_are_a_setting(demo_server, open_told, default):
-    told = demo_server.call("GET", "status") | {"look": default}
-    page = open_told(demo_server, "/", "**/v1/status", told)
-    expect(page.locator("#examples")).to_be_visible()
-    if not default:
-        expect(page.get_by_label("Sentences read again")).to_be_hidden()
-        return
-    page.get_by_label("Sentences read again").select_option("0")
-    page.reload()
-    expect(page.get_by_label("Sentences read again")).to_have_value("0")
-    with page.expect_request("**/v1/ask") as sent:
-        ask(page, "How much is the rent?")
-    assert sent.value.post_data_json["look"] == 0
 
 
 RIGHT_OF_PAPERS = {
