@@ -110,7 +110,7 @@ def _in_chunks(
         decays = _decays(padded.unflatten(1, (-1, chunk)))
         each = [Decays(*of_chunk) for of_chunk in zip(*(x.unbind(1) for x in decays), strict=True)]
     for i, (keys, values, queries) in enumerate(zip(*(x.split(chunk, 1) for x in (k, v, q)), strict=True)):
-        scores, before = torch.bmm(queries, keys.mT).tril_(), memory
+        scores, before = torch.bmm(queries, keys.mT).tril(), memory
         if alpha is not None:
             part, decay = slice(keys.shape[1]), each[i]  # the last chunk may be shorter
             scores = scores * decay.between[:, part, part]
