@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attar import ops
-from attar.paper.timing import Contender, check, relative_error
 from benchmarks.comparison import Comparison, sampled
+from benchmarks.timing import Contender, check, relative_error
 
 
 class Allocations(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attar import ops
 from attar.ops.bank import MemoryBank
-from attar.paper.timing import Contender, Timer, relative_error
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit
+from benchmarks.timing import Contender, Timer, relative_error
 
 # How far readouts may be off, as a share of their norm.
 TOLERANCES = {torch.bfloat16: 1e-2, torch.int8: 5e-2}

@@ -14,7 +14,8 @@ import typer
 
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.paper.timing import aligned_table, quantity, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import quantity, this_machine
 from benchmarks.command import Only, ReaderFolder, run_command
 from benchmarks.load import request_for
 from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, serving

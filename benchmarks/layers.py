@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from attar.nn import Memories, attention
 from attar.nn.mechanisms.base import MatrixMechanism, Mechanism
 from attar.ops.along import lookup_along
-from attar.paper.timing import Contender, Timer, relative_error, tolerance_for
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare
+from benchmarks.timing import Contender, Timer, relative_error, tolerance_for
 
 Shape = tuple[int, int, int]
 TOLERANCE = tolerance_for(torch.float32)

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from attar import ops
 from attar.paper import table1 as baselines
-from attar.paper.table1 import Floats
-from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
+from attar.paper.table1 import Floats, this_machine
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
 from benchmarks.layers import layer_cases
+from benchmarks.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
 
 TOLERANCE = tolerance_for(torch.float32)
 GPU_CACHE_BYTES = 256 * 2**20  # well above the second-level cache, 60 MB on an H200

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from attar import ops
 from attar.ops.checks import Backend
-from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
+from attar.paper.table1 import this_machine
 from benchmarks.allocations import backward_bytes
 from benchmarks.bank_gpu import bank_cases
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
 from benchmarks.ops import encode_vs_bmm, exact_inputs, random_states, scan_inputs, unit_rows
+from benchmarks.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
 
 TOLERANCE = tolerance_for(torch.bfloat16)
 # Gates are not linear in what they read, so an error in one reading affects all later ones.

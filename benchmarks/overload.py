@@ -14,7 +14,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from attar.paper.timing import aligned_table, quantity, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import quantity, this_machine
 from benchmarks.command import ReaderFolder, run_command
 from benchmarks.load import Load, drive_now
 from benchmarks.server import (

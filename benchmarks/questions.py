@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
+from attar.paper.table1 import this_machine
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.store.records import Record
@@ -30,6 +30,7 @@ from attar.training.data import read_passages
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, compare_with_limit, run_cases
 from benchmarks.stories import tell_stories
+from benchmarks.timing import QUICK, Contender, Effort, Timer
 
 # Seconds for one question without a second look; questions per second of one core, by sentences read again.
 ALONE, PER_SECOND = 0.005, {0: 900, 1: 90}

@@ -29,11 +29,11 @@ from attar.paper.network import Network
 from attar.paper.options import NetworkOptions, TrainingOptions
 from attar.paper.recall import estimate
 from attar.paper.sets import ClozeSet
-from attar.paper.timing import Contender, Effort, Timer
 from attar.paper.train import BEST, NETWORK, RUN, WHOLE, TrainingData, TrainingRun, evaluate
 from attar.progress import ignore_progress
 from benchmarks.command import run_command
 from benchmarks.stories import FILLERS
+from benchmarks.timing import Contender, Effort, Timer
 
 UNITS = ("second-order", "second-order, from 0", "gru, equal state", "gru, equal parameters")
 
