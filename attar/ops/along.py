@@ -107,9 +107,10 @@ def _in_chunks(
     readouts, each = [], []
     if alpha is not None:
         padded = torch.nn.functional.pad(alpha, (0, -n % chunk), value=1.0)
-        decays = _decays(padded.unflatten(1, (-1, chunk)))
+        decays = _decays(padded.view(len(k), -1, chunk))
         each = [Decays(*of_chunk) for of_chunk in zip(*(x.unbind(1) for x in decays), strict=True)]
-    for i, (keys, values, queries) in enumerate(zip(*(x.split(chunk, 1) for x in (k, v, q)), strict=True)):
+    parts = zip(*(torch.split(x, chunk, 1) for x in (k, v, q)), strict=True)
+    for i, (keys, values, queries) in enumerate(parts):
         scores, before = torch.bmm(queries, keys.mT).tril(), memory
         if alpha is not None:
             part, decay = slice(keys.shape[1]), each[i]  # the last chunk may be shorter
@@ -154,11 +155,9 @@ def sequence_starts(cu_seqlens: Tensor | list[int] | tuple[int, ...], n: int) ->
     >>> sequence_starts(torch.tensor([0, 2, 2, 5]), 5).tolist()  # the second is empty
     [0, 2, 2]
     """
-    places = torch.as_tensor(cu_seqlens)
-    if places.ndim != 1 or len(places) == 0 or places.is_floating_point() or places.dtype == torch.bool:
-        raise ShapeError.expected(
-            "cu_seqlens", "whole numbers [S + 1]", f"{places.dtype} {checks.shape_of(places)}"
-        )
+    places = checks.whole_numbers("cu_seqlens", cu_seqlens)
+    if places.ndim != 1 or len(places) == 0:
+        raise ShapeError.expected("cu_seqlens", "whole numbers [S + 1]", checks.shape_of(places))
     starts = places[:-1].to(torch.int64)
     if checks.is_traced() or places.is_meta:
         return starts

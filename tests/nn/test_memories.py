@@ -57,6 +57,9 @@ class TestBatches:
         assert memories[-1].allclose(memories[2])
         assert memories[torch.tensor([2, 0])].allclose(Memories.cat([memories[2], memories[0]]))
         assert memories[1:].tokens.tolist() == [3, 1]
+        assert memories[[True, False, True]].tokens.tolist() == [7, 1]
+        with pytest.raises(TypeError, match="float"):
+            memories[[0.5]]
 
     def test_batches_are_joined(self, kind):
         module, q = made(kind), queries(5)
