@@ -58,8 +58,6 @@ class TestBatches:
         assert memories[torch.tensor([2, 0])].allclose(Memories.cat([memories[2], memories[0]]))
         assert memories[1:].tokens.tolist() == [3, 1]
         assert memories[[True, False, True]].tokens.tolist() == [7, 1]
-        with pytest.raises(TypeError, match="float"):
-            memories[[0.5]]
 
     def test_batches_are_joined(self, kind):
         module, q = made(kind), queries(5)
@@ -263,3 +261,9 @@ class TestMistakes:
         for name in ("weights", "text", "none"):
             with pytest.raises(FormatError, match=r"is not a file of 'attar memories 1' \("):
                 Memories.load(tmp_path / name)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_fraction_is_no_document():
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        read(made("linear"), documents())[[0.5]]
