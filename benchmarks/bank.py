@@ -15,8 +15,10 @@ import typer
 
 from attar.nn import MemoryAttention
 from attar.ops import MemoryBank
-from attar.paper.timing import Timer, aligned_table, quantity, relative_error, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import quantity, this_machine
 from benchmarks.command import run_command
+from benchmarks.timing import Timer, relative_error
 
 SIZE = 64
 DIFFERENT = 2000

@@ -20,11 +20,11 @@ from attar.cluster.connection import connected
 from attar.documents.sources import find_files
 from attar.library.drafts import read_files
 from attar.library.library import Library
-from attar.paper.timing import WrongResultError
 from attar.store.records import Fault
 from attar.store.store import Store
 from benchmarks.command import run_command
 from benchmarks.stories import story_texts
+from benchmarks.timing import WrongResultError
 
 _ACTORS = 2
 # In the environment of the processes of a cluster that this program has started; no others are killed.

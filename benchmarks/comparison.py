@@ -13,7 +13,9 @@ from torch import Tensor
 
 from attar.cli.output import progress_bar
 from attar.errors import OptionError
-from attar.paper.timing import Contender, Machine, Timer, WrongResultError, aligned_table, check, quantity
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import Machine, quantity
+from benchmarks.timing import Contender, Timer, WrongResultError, check
 
 _COLUMNS = ["what", "ours", "against", "theirs", "ratio", "spread", "target", ""]
 

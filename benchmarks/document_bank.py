@@ -18,7 +18,8 @@ import typer
 
 from attar.library.bank import BankShard, DocumentBank
 from attar.library.library import Library
-from attar.paper.timing import aligned_table, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import this_machine
 from attar.reader.reader import Reader
 from attar.results import Answer
 from attar.search.ranking import CorpusQuery

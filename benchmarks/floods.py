@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from attar.cli.output import progress_bar
-from attar.paper.timing import aligned_table, quantity, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import quantity, this_machine
 from benchmarks.command import ReaderFolder, run_command
 from benchmarks.server import QUESTION, ServerProcess, fill, growth_of, json_request, request_for, serving
 

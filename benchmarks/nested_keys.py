@@ -16,10 +16,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attar.ops import ridge_solution
-from attar.paper.compare import load_pyplot
+from attar.paper.compare import aligned_table, load_pyplot
 from attar.paper.options import RecallOptions, whole_numbers
 from attar.paper.recall import Associator, Sample, draw, estimate, recall_loss, train_network
-from attar.paper.timing import aligned_table
 from benchmarks.command import run_command
 
 CUTS = (8, 16, 32, 64)

@@ -15,10 +15,10 @@ from attar.nn import Memories, attention
 from attar.nn.mechanisms.base import MatrixMechanism, Mechanism
 from attar.ops.along import lookup_along
 from attar.paper import table1 as baselines
-from attar.paper.table1 import Floats
-from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
+from attar.paper.table1 import Floats, this_machine
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, run_cases, sampled
+from benchmarks.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
 
 TOLERANCE = tolerance_for(torch.float32)
 

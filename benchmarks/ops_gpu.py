@@ -16,9 +16,10 @@ from torch import Tensor
 
 from attar import ops
 from attar.ops.bank import MemoryBank
-from attar.paper.timing import QUICK, Contender, Effort, Timer, relative_error, this_machine, tolerance_for
+from attar.paper.table1 import this_machine
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, compare, compare_with_limit, run_cases, sampled
+from benchmarks.timing import QUICK, Contender, Effort, Timer, relative_error, tolerance_for
 
 TOLERANCE = tolerance_for(torch.bfloat16)
 # Gates are not linear in what they read, so an error in one reading affects all later ones.

@@ -15,7 +15,8 @@ import numpy as np
 import typer
 
 from attar.errors import OptionError
-from attar.paper.timing import aligned_table, quantity, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import quantity, this_machine
 from benchmarks.command import ReaderFolder, run_command
 from benchmarks.server import (
     QUESTION,

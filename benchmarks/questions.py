@@ -15,12 +15,13 @@ import typer
 from attar.errors import OptionError
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
+from attar.paper.table1 import this_machine
 from attar.reader.reader import Reader
 from attar.store.records import Record
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare_with_limit, run_cases
 from benchmarks.stories import tell_stories
+from benchmarks.timing import QUICK, Contender, Effort, Timer
 
 # Questions per second of one core, by sentences read again.
 PER_SECOND = {0: 900, 1: 90}

@@ -19,7 +19,8 @@ import typer
 
 from attar.library.library import Library
 from attar.options import TransformerShape
-from attar.paper.timing import aligned_table, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import this_machine
 from attar.reader.encoding import WindowBatch
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText

@@ -15,6 +15,7 @@ from random import Random
 from typing import Annotated, Any, NamedTuple
 from unittest.mock import patch
 
+import msgspec
 import torch
 import typer
 from jaxtyping import Float, Int
@@ -92,12 +93,12 @@ class FromZeroNetwork(SecondOrderNetwork):
 def long_story(rng: Random, name: str, tokens: int) -> Any:
     """A story of eight facts between remarks without names, of about `tokens` tokens."""
     story = tell_story(rng, name, facts=8)
-    sentences, length = list(story.sentences), sum(map(len, story.sentences))
+    sentences, length = list(story.sentences), sum(len(sentence.split()) for sentence in story.sentences)
     while length < tokens - 8:
-        remark = rng.choice(FILLERS).lower().replace(".", " .").split()
+        remark = rng.choice(FILLERS).lower().replace(".", " .")
         sentences.insert(rng.randrange(len(sentences) + 1), remark)
-        length += len(remark)
-    return replace(story, sentences=sentences)
+        length += len(remark.split())
+    return msgspec.structs.replace(story, sentences=sentences)
 
 
 def write_set(folder: Path, tokens: int, documents: int) -> None:

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from attar.errors import OptionError
 from attar.library.library import Library
-from attar.paper.timing import this_machine
+from attar.paper.table1 import this_machine
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, at_most, run_cases
 

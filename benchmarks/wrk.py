@@ -16,7 +16,8 @@ import msgspec
 import typer
 
 from attar.errors import MissingError
-from attar.paper.timing import aligned_table, this_machine
+from attar.paper.compare import aligned_table
+from attar.paper.table1 import this_machine
 from attar.reader.folders import ReaderFolder as Reader
 from benchmarks.command import ReaderFolder, run_command
 from benchmarks.server import QUESTION, ServerProcess, family_of, fill, serving

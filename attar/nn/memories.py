@@ -67,7 +67,7 @@ class Memories:
         if isinstance(index, str):
             index = [index]
         if isinstance(index, Sequence):
-            index = [self._place(each) if isinstance(each, str) else each for each in index]
+            index = [self._place(each) for each in index]
         elif isinstance(index, Tensor) and index.ndim > 1:
             raise ShapeError.expected("memories", "numbers [I]", shape_of(index), "call flatten() first")
         elif not isinstance(index, slice | Tensor) or (isinstance(index, Tensor) and index.ndim == 0):
@@ -151,12 +151,16 @@ class Memories:
         rows = solved.contiguous().view(*self.state.shape[:-1], solved.shape[2])
         return dataclasses.replace(self, prepared=rows)
 
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "Memories":
+    def to(
+        self, device: torch.device | torch.dtype | str | None = None, dtype: torch.dtype | None = None
+    ) -> "Memories":
         """The same on another device, or with its matrices in another dtype.
 
-        >>> Memories(torch.zeros(1, 2, 2), torch.tensor([3]), "linear").to(dtype=torch.bfloat16).state.dtype
+        >>> Memories(torch.zeros(1, 2, 2), torch.tensor([3]), "linear").to(torch.bfloat16).state.dtype
         torch.bfloat16
         """
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
         return self._map(lambda tensor: tensor.to(device, dtype if tensor.is_floating_point() else None))
 
     def cpu(self) -> "Memories":
@@ -210,10 +214,13 @@ class Memories:
     def _form(self) -> tuple[str, float]:
         return self.mechanism, self.ridge
 
-    def _place(self, name: str) -> int:
-        if name not in (self.names or ()):
-            raise UnknownDocumentError.named(name)
-        return (self.names or ()).index(name)
+    def _place(self, each: object) -> int:
+        """The number of a document by name, or a number or truth value as it is; torch would round a fraction."""
+        if not isinstance(each, str):
+            return each if isinstance(each, bool) else operator.index(each)  # type: ignore[arg-type]
+        if each not in (self.names or ()):
+            raise UnknownDocumentError.named(each)
+        return (self.names or ()).index(each)
 
 
 def form_name(mechanism: str, ridge: float) -> str:

@@ -153,17 +153,26 @@ def token_counts(
     Lengths may be on the CPU while the states are on a GPU: checking their range then needs no synchronisation.
     """
     batch, n = hidden.shape[:2]
-    counts = torch.as_tensor(lengths)
+    counts = whole_numbers(what, lengths)
     if tuple(counts.shape) != (batch,):
         raise ShapeError.expected(what, f"[{batch}], one per document", shape_of(counts))
-    if counts.numel() and (counts.is_floating_point() or counts.dtype == torch.bool):
-        raise DtypeError.expected(what, "whole numbers", str(counts.dtype))
     # Reading values would break a compiled graph in two; a compiled model was checked when it ran eagerly.
     if counts.numel() and not is_traced() and not counts.is_meta:
         low, high = (int(bound) for bound in torch.aminmax(counts))
         if low < 0 or high > n:
             raise ShapeError.expected(what, f"numbers from 0 to {n}", f"{low if low < 0 else high}")
     return counts.to(hidden.device, torch.int64, non_blocking=True)
+
+
+def whole_numbers(what: str, numbers: object) -> Tensor:
+    """A tensor of numbers, of which fractions, booleans and other objects are refused."""
+    try:
+        found = torch.as_tensor(numbers)
+    except (TypeError, ValueError, RuntimeError):
+        raise DtypeError.expected(what, "whole numbers", repr(numbers)[:80]) from None
+    if found.numel() and (found.is_floating_point() or found.dtype == torch.bool):
+        raise DtypeError.expected(what, "whole numbers", str(found.dtype))
+    return found
 
 
 def check_backend(name: str) -> None:

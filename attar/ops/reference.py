@@ -30,7 +30,7 @@ def gated(
     h: Float[Tensor, "*batch k"], weight: Float[Tensor, "k k"], bias: Float[Tensor, " k"]
 ) -> Float[Tensor, "*batch k"]:
     """f = σ(W h + b) ⊙ h (section 4)."""
-    return torch.sigmoid(torch.nn.functional.linear(h, weight.to(h.dtype), bias.to(h.dtype))) * h
+    return torch.nn.functional.linear(h, weight.to(h.dtype), bias.to(h.dtype)).sigmoid_() * h
 
 
 def squash(reading: Float[Tensor, "*batch k"]) -> Float[Tensor, "*batch k"]:

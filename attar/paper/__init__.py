@@ -11,5 +11,5 @@ Read it in this order:
 | network                  | documents into memories, questions into queries, scores of names; the saved files |
 | train, compare           | one network and its accuracy, mechanisms under the same conditions                |
 | recall                   | how many pairs a memory of so many bytes recalls                                  |
-| timing, table1           | the costs of the paper's Table 1, predicted and measured                          |
+| table1                   | the costs of the paper's Table 1, predicted and measured                          |
 """

@@ -10,11 +10,12 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from attar.documents.extracted import SourceDocument
@@ -22,7 +23,7 @@ from attar.documents.workers import read_sources
 from attar.errors import AttarError, FormatError, OptionError, writing_to
 from attar.files import atomic_files, refuse_existing
 from attar.paper.batches import QuestionDrawer
-from attar.paper.cloze import ClozeDocument, Question, count_names, document_writer
+from attar.paper.cloze import ClozeDocument, count_names, document_writer
 from attar.paper.options import SPLITS, BuildOptions
 from attar.paper.sets import encode_split
 from attar.paper.words import (
@@ -118,7 +119,9 @@ def _cloze_documents(
     windows = []
     for number, window in enumerate(_cut_windows(list(iterate_sentences(text.text)), options.window)):
         sentences, names = number_names(window, find, rng)
-        windows.append(ClozeDocument(f"{text.name}#{number}", text.source, sentences, names))
+        windows.append(
+            ClozeDocument(f"{text.name}#{number}", text.source, sentences, [*names], [*names.values()])
+        )
     for whole, reduced in zip(windows, draw_questions(windows, rng, options.questions), strict=True):
         if reduced.questions and len(count_names(reduced.sentences)) > 1:
             yield reduced if asked else whole
@@ -145,13 +148,13 @@ def _cut_windows(sentences: Sequence[list[str]], size: int) -> Iterator[list[lis
 
 def number_names(
     sentences: Iterable[Sequence[str]], find: FindNames, rng: np.random.Generator
-) -> tuple[list[list[str]], dict[int, str]]:
+) -> tuple[list[str], dict[int, str]]:
     """The sentences in lower case with `@entityN` for names, and the names by N: numbers in random order."""
     table = NameTable()
     marked = list(mark_names(sentences, table, find))
     order = rng.permutation(len(table.names)).tolist()
     renamed = {f"@entity{old}": f"@entity{new}" for old, new in enumerate(order)}
-    lowered = [[renamed.get(token) or token.lower() for token in sentence] for sentence in marked]
+    lowered = [" ".join(renamed.get(token) or token.lower() for token in sentence) for sentence in marked]
     return lowered, dict(sorted(zip(order, table.names, strict=True)))
 
 
@@ -161,16 +164,19 @@ def draw_questions(
     """Hold sentences out of documents as their questions, at most `count` each."""
     split = encode_split(documents, Vocabulary((), entities=10_000))
     drawn = QuestionDrawer(split).draw(rng, count)
-    asked = [replace(document, sentences=[], questions=[]) for document in documents]
+    asked = [
+        msgspec.structs.replace(document, sentences=[], questions=[], answers=[]) for document in documents
+    ]
     blanks = dict(zip(drawn.sentences.tolist(), drawn.blanks.tolist(), strict=True))
-    sentences = ((at, tokens) for at, document in enumerate(documents) for tokens in document.sentences)
-    for number, (at, tokens) in enumerate(sentences):
+    sentences = ((at, sentence) for at, document in enumerate(documents) for sentence in document.sentences)
+    for number, (at, sentence) in enumerate(sentences):
         if number not in blanks:
-            asked[at].sentences.append(tokens)
+            asked[at].sentences.append(sentence)
             continue
-        place = blanks[number] - int(split.sentence_starts[number])
-        held_out = (*tokens[:place], PLACEHOLDER_TOKEN, *tokens[place + 1 :])
-        asked[at].questions.append(Question(held_out, int(tokens[place].removeprefix("@entity"))))
+        tokens, place = sentence.split(), blanks[number] - int(split.sentence_starts[number])
+        asked[at].answers.append(int(tokens[place].removeprefix("@entity")))
+        tokens[place] = PLACEHOLDER_TOKEN
+        asked[at].questions.append(" ".join(tokens))
     return asked
 
 
@@ -188,7 +194,7 @@ def _write(
             tallies[split].update(
                 documents=1,
                 questions=len(document.questions),
-                tokens=sum(map(len, document.sentences)),
+                tokens=sum(len(sentence.split()) for sentence in document.sentences),
                 names=len(count_names(document.sentences)),
             )
     return tallies
@@ -281,26 +287,25 @@ def tell_story(rng: Random, name: str, facts: int) -> ClozeDocument:
     """A story with a question about each fact; two facts never answer the same question.
 
     >>> story = tell_story(Random(1), "a", facts=2)
-    >>> " ".join(story.sentences[0]), " ".join(story.questions[0].tokens), story.questions[0].answer
+    >>> story.sentences[0], story.questions[0], story.answers[0]
     ('@entity10 gave @entity2 lessons without pay .', '@placeholder taught @entity2 .', 10)
     """
     cast = rng.sample(range(NAMES), NAMES // 2 + 2)
     asked = {(relation, subject) for relation in _RELATIONS for subject in cast}
-    sentences, questions = [], []
+    sentences, questions, answers = [], [], []
     objects = {relation: rng.sample(cast, len(cast)) for relation in _RELATIONS}
     for relation, subject in rng.sample(sorted(asked), facts):
         # A name is the object of a relation once, so that the question for the subject has one answer, too.
         choice = next(each for each in objects[relation] if each != subject)
         objects[relation].remove(choice)
         marks = {"a": f"@entity{subject}", "b": f"@entity{choice}"}
-        sentences.append(relation[0].format(**marks).split())
+        sentences.append(relation[0].format(**marks))
         if rng.random() < 0.4:
-            sentences.append(rng.choice(_REMARKS).format(a=f"@entity{rng.choice(cast)}").split())
+            sentences.append(rng.choice(_REMARKS).format(a=f"@entity{rng.choice(cast)}"))
         blank = rng.choice("ab")
-        answer = subject if blank == "a" else choice
-        tokens = relation[1].format(**marks | {blank: "@placeholder"}).split()
-        questions.append(Question(tuple(tokens), answer))
-    return ClozeDocument(name, "stories", sentences, {n: f"name {n}" for n in cast}, questions)
+        questions.append(relation[1].format(**marks | {blank: "@placeholder"}))
+        answers.append(subject if blank == "a" else choice)
+    return ClozeDocument(name, "stories", sentences, cast, [f"name {n}" for n in cast], questions, answers)
 
 
 def write_stories(folder: Path) -> None:

@@ -4,9 +4,8 @@ import hashlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,23 +23,24 @@ _MARK = re.compile(f"@entity({_NUMBER})")
 _Number = Annotated[int, msgspec.Meta(ge=0, le=9999)]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Tokens with one `@placeholder`, and N of the `@entityN` that it stands for."""
+class ClozeDocument(msgspec.Struct):
+    """A document as a row of a Parquet file; nulls, other types and numbers out of range are refused.
 
-    tokens: tuple[str, ...]
-    answer: int
-
-
-@dataclass(slots=True)
-class ClozeDocument:
-    """Sentences of tokens with `@entityN` for names, the names by N, and questions about them."""
+    Tokens are separated by spaces. `@entityN` stands for the name that is listed at the place of N in `name_ids`. A
+    question has one `@placeholder`, and its answer is the N of what that stands for.
+    """
 
     name: str
     source: str
-    sentences: list[list[str]]
-    names: dict[int, str]
-    questions: list[Question] = field(default_factory=list)
+    sentences: list[str]
+    name_ids: list[_Number]
+    names: list[str]
+    questions: list[str] = []
+    answers: list[_Number] = []
+
+    def __post_init__(self) -> None:
+        if len(self.name_ids) != len(self.names) or len(self.questions) != len(self.answers):
+            raise ValueError("as many names as ids, and as many answers as questions, were expected")
 
 
 def entity_number(token: str) -> int | None:
@@ -53,46 +53,13 @@ def entity_number(token: str) -> int | None:
     return int(mark[1]) if mark else None
 
 
-def count_names(sentences: Iterable[Sequence[str]]) -> Counter[int]:
+def count_names(sentences: Iterable[str]) -> Counter[int]:
     """How often each name occurs, in order of first mention."""
-    numbers = (entity_number(token) for sentence in sentences for token in sentence)
+    numbers = (entity_number(token) for sentence in sentences for token in sentence.split())
     return Counter(entity for entity in numbers if entity is not None)
 
 
-class _Row(msgspec.Struct):
-    """A row of a Parquet file, one per document; nulls, other types and numbers out of range are refused."""
-
-    name: str
-    source: str
-    sentences: list[str]
-    name_ids: list[_Number]
-    names: list[str]
-    questions: list[str]
-    answers: list[_Number]
-
-    @classmethod
-    def of(cls, document: ClozeDocument) -> "_Row":
-        return cls(
-            document.name,
-            document.source,
-            [" ".join(sentence) for sentence in document.sentences],
-            list(document.names),
-            list(document.names.values()),
-            [" ".join(question.tokens) for question in document.questions],
-            [question.answer for question in document.questions],
-        )
-
-    def document(self) -> ClozeDocument:
-        questions = zip(self.questions, self.answers, strict=True)
-        return ClozeDocument(
-            self.name,
-            self.source,
-            [sentence.split() for sentence in self.sentences],
-            dict(zip(self.name_ids, self.names, strict=True)),
-            [Question(tuple(tokens.split()), answer) for tokens, answer in questions],
-        )
-
-
+COLUMNS = ClozeDocument.__struct_fields__
 _ROWS = 512  # per batch of a Parquet file
 
 
@@ -111,7 +78,7 @@ def document_writer(path: Path) -> Iterator[Callable[[ClozeDocument], None]]:
     pa = _pyarrow()
     kinds = {"name": pa.string(), "source": pa.string(), "name_ids": pa.list_(pa.int32())}
     kinds["answers"] = kinds["name_ids"]
-    schema = pa.schema([(name, kinds.get(name, pa.list_(pa.string()))) for name in _Row.__struct_fields__])
+    schema = pa.schema([(name, kinds.get(name, pa.list_(pa.string()))) for name in COLUMNS])
     rows: list[dict[str, Any]] = []
     with atomic_file(path) as partial, pa.parquet.ParquetWriter(partial, schema, compression="zstd") as file:
 
@@ -120,7 +87,7 @@ def document_writer(path: Path) -> Iterator[Callable[[ClozeDocument], None]]:
             rows.clear()
 
         def write(document: ClozeDocument) -> None:
-            rows.append(msgspec.structs.asdict(_Row.of(document)))
+            rows.append(msgspec.structs.asdict(document))
             if len(rows) >= _ROWS:
                 flush()
 
@@ -135,9 +102,9 @@ def read_documents(path: Path) -> Iterator[ClozeDocument]:
     done = 0
     try:
         with pa.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS, columns=_Row.__struct_fields__):
+            for batch in file.iter_batches(_ROWS, columns=COLUMNS):
                 for values in batch.to_pylist():
-                    yield msgspec.convert(values, _Row).document()
+                    yield msgspec.convert(values, ClozeDocument)
                     done += 1
     except (pa.ArrowException, OSError, ValueError) as fault:  # msgspec's errors are ValueErrors
         reason = (str(fault).splitlines() or [""])[0][:200]
@@ -151,20 +118,12 @@ _ENDS = frozenset((".", "!", "?"))
 _CLOSERS = frozenset(('"', "'", "''", ")", "]"))
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionFile:
-    url: str
-    document: str
-    question: str
-    answer: str
-    names: tuple[tuple[int, str], ...]
+def parse_question(data: bytes, where: str) -> ClozeDocument:
+    r"""A `.question` file of five blocks: its document, all of it in one sentence, with the one question.
 
-
-def parse_question(data: bytes, where: str) -> QuestionFile:
-    r"""Parse a `.question` file of five blocks.
-
-    >>> parse_question(b"u\n\n@entity1 left .\n\n@placeholder left\n\n@entity1\n\n@entity1:Ann", "a").names
-    ((1, 'Ann'),)
+    >>> read = parse_question(b"u\n\n@entity1 left .\n\n@placeholder left\n\n@entity1\n\n@entity1:Ann", "a")
+    >>> read.sentences, read.names, read.questions, read.answers
+    (['@entity1 left .'], ['Ann'], ['@placeholder left'], [1])
     """
 
     def malformed(reason: str) -> FormatError:
@@ -175,25 +134,27 @@ def parse_question(data: bytes, where: str) -> QuestionFile:
     except ValueError as fault:  # not five blocks, or not UTF-8
         raise malformed(f"expected {', '.join(_BLOCKS)}, with blank lines between them") from fault
     rows = [_NAME.fullmatch(row) for row in named.split("\n")]
-    names = dict.fromkeys((int(row[1]), row[2]) for row in rows if row)
-    numbers = {number for number, _ in names}
-    if None in rows or len(numbers) < len(names):
+    pairs = {(int(row[1]), row[2]): None for row in rows if row}
+    numbers = dict(pairs.keys())
+    if None in rows or len(numbers) < len(pairs):
         raise malformed("expected names as @entityN:Name, each N from 0 to 9999 once")
     if question.split().count(PLACEHOLDER_TOKEN) != 1:
         raise malformed(f"expected a question with one {PLACEHOLDER_TOKEN}")
-    if entity_number(answer) not in numbers or answer not in document.split():  # no network can choose it
+    number = entity_number(answer)
+    if number not in numbers or answer not in document.split():  # no network can choose it
         raise malformed("expected an answer among the names, and in the document")
-    return QuestionFile(url, document, question, answer, tuple(names))
+    return ClozeDocument(url, "", [document], [*numbers], [*numbers.values()], [question], [number])
 
 
-def split_tokens(tokens: Sequence[str]) -> list[list[str]]:
-    """Cut a document's tokens into sentences: the format has them on one line.
+def split_sentences(text: str) -> list[str]:
+    """Cut a document into sentences: the format has it on one line.
 
-    >>> split_tokens("he left . ' why ? ' nobody knew".split())
-    [['he', 'left', '.'], ["'", 'why', '?', "'"], ['nobody', 'knew']]
+    >>> split_sentences("he left . ' why ? ' nobody knew")
+    ['he left .', "' why ? '", 'nobody knew']
     """
-    sentences: list[list[str]] = []
+    sentences: list[str] = []
     sentence: list[str] = []
+    tokens = text.split()
     quoted = False
     for at, token in enumerate(tokens):
         sentence.append(token)
@@ -201,9 +162,9 @@ def split_tokens(tokens: Sequence[str]) -> list[list[str]]:
         ended = token in _ENDS or (token in _CLOSERS and len(sentence) > 1 and sentence[-2] in _ENDS)
         closing = quoted and at + 1 < len(tokens) and tokens[at + 1] in _CLOSERS
         if (ended and not closing) or len(sentence) >= LONGEST_SENTENCE:
-            sentences.append(sentence)
+            sentences.append(" ".join(sentence))
             sentence = []
-    return [*sentences, sentence] if sentence else sentences
+    return [*sentences, " ".join(sentence)] if sentence else sentences
 
 
 def read_folder(folder: Path, source: str, progress: Progress = ignore_progress) -> Iterator[ClozeDocument]:
@@ -213,22 +174,22 @@ def read_folder(folder: Path, source: str, progress: Progress = ignore_progress)
     """
     files = sorted(folder.glob("*.question"))
     documents: dict[bytes, ClozeDocument] = {}
-    texts: dict[bytes, str] = {}
     for done, path in enumerate(files):
         progress("reading questions", done, len(files))
         try:
-            file = parse_question(path.read_bytes(), str(path))
+            read = parse_question(path.read_bytes(), str(path))
         except (OSError, FormatError) as fault:
             logging.getLogger("attar").warning("attar: left out: %s", fault)
             continue
         # Equal texts whose ids mean different names are different documents.
-        key = hashlib.sha256(f"{file.url}\n{file.document}\n{sorted(file.names)}".encode()).digest()
-        texts.setdefault(key, file.document)
-        document = documents.setdefault(key, ClozeDocument(file.url, source, [], dict(file.names)))
-        answer = int(file.answer.removeprefix("@entity"))
-        document.questions.append(Question(tuple(file.question.split()), answer))
+        names = sorted(zip(read.name_ids, read.names, strict=True))
+        key = hashlib.sha256(f"{read.name}\n{read.sentences[0]}\n{names}".encode()).digest()
+        document = documents.setdefault(key, read)
+        if document is not read:
+            document.questions += read.questions
+            document.answers += read.answers
     if not documents:
         raise FormatError(f"there are no well-formed .question files in {folder}", "check the path")
-    for key, document in documents.items():
-        document.sentences = split_tokens(texts.pop(key).split())
+    for document in documents.values():
+        document.source, document.sentences = source, split_sentences(document.sentences[0])
         yield document

@@ -23,7 +23,6 @@ from attar.files import atomic_file
 from attar.paper.network import load_network
 from attar.paper.options import SPLITS, TrainingOptions
 from attar.paper.sets import ClozeSet
-from attar.paper.timing import aligned_table
 from attar.paper.train import BASELINES, NETWORK, WHOLE, Evaluation, Row, evaluate, train
 from attar.progress import Progress, ignore_progress
 
@@ -280,6 +279,23 @@ def markdown_table(report: Report) -> str:
 
 def _step(change: float, error: float | None) -> str:
     return f"{change:+.3f}" if error is None else f"{change:+.3f} ± {error:.3f}"
+
+
+def aligned_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, with aligned columns.
+
+    >>> print(aligned_table(["n", "time"], [["10", "1 s"]]))
+    | n  | time |
+    |----|------|
+    | 10 | 1 s  |
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(columns, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))} |"
+
+    rule = "|".join("-" * (width + 2) for width in widths)
+    return "\n".join([line(columns), f"|{rule}|", *map(line, rows)])
 
 
 def load_pyplot() -> Any:

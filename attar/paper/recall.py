@@ -24,9 +24,8 @@ from torch import Tensor, nn
 
 from attar.errors import OptionError, writing_to
 from attar.nn.mechanisms import attention
-from attar.paper.compare import STYLES, load_pyplot
+from attar.paper.compare import STYLES, aligned_table, load_pyplot
 from attar.paper.options import MERGED_PAIRS, RARE_PAIRS, RecallOptions, mechanism_options, whole_numbers
-from attar.paper.timing import aligned_table
 from attar.progress import Progress, ignore_progress
 
 # Pairs per training step, and documents per measurement.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attar.errors import FormatError
 from attar.files import atomic_file
-from attar.paper.cloze import ClozeDocument, entity_number, read_documents, read_folder
+from attar.paper.cloze import ClozeDocument, count_names, read_documents, read_folder
 from attar.paper.options import ENTITIES, SPLITS
 from attar.paper.words import VOCABULARY_FILE, Vocabulary, WordCounts
 from attar.progress import Progress, ignore_progress
@@ -67,7 +67,7 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
     """Turn documents and their questions into flat arrays of ids.
 
     >>> vocabulary = Vocabulary(("met", "left"), entities=8)
-    >>> document = ClozeDocument("a", "", [["@entity7", "met", "@entity2"], ["@entity7", "left"]], {})
+    >>> document = ClozeDocument("a", "", ["@entity7 met @entity2", "@entity7 left"], [], [])
     >>> split = encode_split([document], vocabulary)
     >>> split.ids.tolist(), split.names.tolist(), split.name_starts.tolist()
     ([0, 11, 0, 0, 12], [1, -1, 0, 1, -1], [0, 2])
@@ -85,10 +85,12 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
             limit = f"at most {vocabulary.entities} names"
             raise FormatError.expected(document.name, limit, str(len(entities)))
         place = {f"@entity{number}": at for at, number in enumerate(entities)}
-        questions = [question.tokens for question in document.questions]
-        ids, names = _encode(document.sentences, vocabulary, place)
+        sentences, questions = (
+            [row.split() for row in rows] for rows in (document.sentences, document.questions)
+        )
+        ids, names = _encode(sentences, vocabulary, place)
         question_ids, question_names = _encode(questions, vocabulary, place)
-        answers = [place[f"@entity{question.answer}"] for question in document.questions]
+        answers = [place[f"@entity{answer}"] for answer in document.answers]
         values["ids"].append(ids)
         values["names"].append(names)
         values["question_ids"].append(question_ids)
@@ -96,7 +98,7 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
         values["answers"].append(np.array(answers, np.int32))
         values["source_of"].append(np.array([sources.setdefault(document.source, len(sources))], np.int32))
         lengths["document_starts"].append(len(ids))
-        lengths["sentence_starts"].extend(map(len, document.sentences))
+        lengths["sentence_starts"].extend(map(len, sentences))
         lengths["document_sentences"].append(len(document.sentences))
         lengths["name_starts"].append(len(entities))
         lengths["question_starts"].extend(map(len, questions))
@@ -108,11 +110,7 @@ def encode_split(documents: Iterable[ClozeDocument], vocabulary: Vocabulary) -> 
 
 def _entities_of(document: ClozeDocument) -> list[int]:
     """The sorted numbers of all names in a document's text, questions and answers."""
-    rows = [*document.sentences, *(question.tokens for question in document.questions)]
-    return sorted(
-        {entity for row in rows for token in row if (entity := entity_number(token)) is not None}
-        | {question.answer for question in document.questions}
-    )
+    return sorted(count_names([*document.sentences, *document.questions]).keys() | set(document.answers))
 
 
 def _encode(rows: Iterable[Sequence[str]], vocabulary: Vocabulary, place: dict[str, int]) -> tuple[Ids, Ids]:
@@ -186,8 +184,7 @@ class ClozeSet:
             nonlocal most
             for document in self.documents(split):
                 most = max(most, len(document.names))
-                yield from document.sentences
-                yield from (question.tokens for question in document.questions)
+                yield from map(str.split, [*document.sentences, *document.questions])
 
         counts = WordCounts(sentences())
         return Vocabulary.build(counts, entities=most)

@@ -4,8 +4,12 @@ Predictions count multiply-adds: softmax costs 2 n k per question (scores and su
 to write, 2 k² with a gate, and 6 k² in the GRU, which every method needs.
 """
 
-import copy
-from collections.abc import Callable
+import datetime
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -15,24 +19,12 @@ import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from attar import ops
 from attar.errors import DeviceError, OptionError
-from attar.paper.compare import STYLES, load_pyplot
-from attar.paper.timing import (
-    QUICK,
-    Contender,
-    Effort,
-    Machine,
-    Timer,
-    aligned_table,
-    check,
-    quantity,
-    relative_error,
-    this_machine,
-    tolerance_for,
-)
+from attar.paper.compare import STYLES, aligned_table, load_pyplot
 from attar.progress import Progress, ignore_progress
 
 Floats = NDArray[np.float32]
@@ -43,16 +35,10 @@ ENDINGS = (".png", ".svg", ".pdf")
 
 
 class Method(NamedTuple):
-    """`store(hidden [n, k])` is what is kept, `lookup(stored, queries)` gives the readouts; `reference` in float64."""
+    """`store(hidden [n, k])` is what is kept, `lookup(stored, queries)` gives the readouts."""
 
     store: Callable[[Tensor], Any]
     lookup: Callable[[Any, Any], Any]
-    reference: Callable[[Tensor, Tensor], Tensor]
-
-    def error(self, hidden: Tensor, queries: Any) -> float:
-        readouts = torch.as_tensor(self.lookup(self.store(hidden), queries)).reshape(-1, hidden.shape[1])
-        exact = torch.as_tensor(queries).double().reshape(-1, hidden.shape[1])
-        return relative_error(readouts, self.reference(hidden.double(), exact))
 
 
 def make_methods(k: int, device: str) -> dict[str, Method]:
@@ -60,26 +46,20 @@ def make_methods(k: int, device: str) -> dict[str, Method]:
     # Random gates, about half open on average.
     weight, bias = torch.randn(k, k, device=device) / k**0.5, torch.randn(k, device=device)
 
+    def encode(hidden: Tensor) -> Tensor:
+        return ops.encode(hidden[None])
+
     def encode_gated(hidden: Tensor) -> Tensor:
         return ops.encode(ops.gated(hidden[None], weight, bias))
 
-    def linear(hidden: Tensor, queries: Tensor) -> Tensor:
-        return (queries @ hidden.mT) @ hidden
-
-    def gated(hidden: Tensor, queries: Tensor) -> Tensor:
-        return linear(torch.sigmoid(hidden @ weight.double().mT + bias.double()) * hidden, queries)
-
-    def memory(encode: Callable[[Tensor], Tensor], reference: Callable[[Tensor, Tensor], Tensor]) -> Method:
+    def memory(encode: Callable[[Tensor], Tensor]) -> Method:
         if device != "cpu":
-            return Method(encode, lambda memory, queries: ops.lookup(memory, queries[None])[0], reference)
-        return Method(lambda hidden: ops.pack(encode(hidden))[0].numpy(), ops.packed_lookup, reference)
+            return Method(encode, lambda memory, queries: ops.lookup(memory, queries[None])[0])
+        return Method(lambda hidden: ops.pack(encode(hidden))[0].numpy(), ops.packed_lookup)
 
-    on_cpu = Method(Tensor.numpy, softmax_numpy, softmax_torch)
-    return {
-        "softmax": on_cpu if device == "cpu" else Method(lambda hidden: hidden, softmax_torch, softmax_torch),
-        "linear": memory(lambda hidden: ops.encode(hidden[None]), linear),
-        "gated": memory(encode_gated, gated),
-    }
+    on_cpu, on_gpu = Method(Tensor.numpy, softmax_numpy), Method(lambda hidden: hidden, softmax_torch)
+    softmax = on_cpu if device == "cpu" else on_gpu
+    return {"softmax": softmax, "linear": memory(encode), "gated": memory(encode_gated)}
 
 
 def softmax_numpy(hidden: Floats, queries: Floats) -> Floats:
@@ -98,6 +78,42 @@ def softmax_numpy(hidden: Floats, queries: Floats) -> Floats:
 
 def softmax_torch(hidden: Tensor, queries: Tensor) -> Tensor:
     return torch.softmax(queries @ hidden.mT, -1) @ hidden
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What a measurement was made on, without the machine's name."""
+
+    cpu: str
+    cores: int
+    gpu: str | None
+    torch: str
+    load: float
+    date: str
+
+    def __str__(self) -> str:
+        parts = f"{self.cpu}, {self.cores} cores", self.gpu or "no GPU", f"torch {self.torch}"
+        return "; ".join([*parts, f"load {self.load:.1f}", self.date])
+
+    def busy_notes(self, advice: str = "do not trust the times.") -> list[str]:
+        """A line of advice if other programs were running; the benchmark itself adds about one to the load."""
+        if self.load <= max(1.0, 0.75 * self.cores):
+            return []
+        return [f"The machine was busy (load {self.load} on {self.cores} cores): {advice}"]
+
+
+def this_machine() -> Machine:
+    """The machine that runs this, and its load now."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [" ".join(line.split(":", 1)[1].split()) for line in lines if line.startswith("model name")]
+    return Machine(
+        cpu=models[0] if models else platform.processor() or platform.machine(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        torch=str(torch.__version__),
+        load=round(os.getloadavg()[0], 1),
+        date=datetime.date.today().isoformat(),
+    )
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -145,60 +161,87 @@ def measure_table(
     documents = [torch.randn(n, k, device=device).mul_(k**-0.5) for n in lengths]
     questions = torch.randn(1 if device == "cpu" else GPU_QUESTIONS, k, device=device)
     queries: Any = questions[0].numpy() if device == "cpu" else questions
-    # On a GPU float32 products may be made of three TensorFloat-32 ones.
-    tolerance = tolerance_for(torch.float32) * (1 if device == "cpu" else 10)
-    asking: list[Contender] = []
-    writing: list[Contender] = []
-    for hidden in documents:
-        for name, method in methods.items():
-            error = partial(method.error, hidden, queries)
-            lookup = partial(method.lookup, method.store(hidden), queries)
-            asking.append(Contender(name, lookup, error, tolerance))
-            writing.append(Contender(name, partial(method.store, hidden), error, tolerance))
-    parts = (asking, writing, [_gru(hidden) for hidden in documents])
-    medians: list[list[float]] = []
-    for done, contenders in enumerate(parts):
+    gru = nn.GRU(k, k, batch_first=True).to(device)
+    cases = [(hidden, method) for hidden in documents for method in methods.values()]
+    stored = [method.store(hidden) for hidden, method in cases]
+    parts: list[list[Callable[[], object]]] = [
+        [partial(method.lookup, kept, queries) for (_, method), kept in zip(cases, stored, strict=True)],
+        [partial(method.store, hidden) for hidden, method in cases],
+        [partial(gru, hidden[None]) for hidden in documents],
+    ]
+    medians = []
+    for done, runs in enumerate(parts):
         progress("measuring", done, len(parts))
-        for contender in contenders:
-            check(contender)
-        # All sizes in turns: other load on the machine raises the whole line, and does not bend it.
-        rounds = _timer(device, quick=quick).time(contenders)
-        medians.append([median(seconds) for seconds in rounds])
-    asked, written = iter(medians[0]), iter(medians[1])
+        with torch.inference_mode(), limited_threads(1 if device == "cpu" else None):
+            medians.append(_time_in_turns(runs, device, quick=quick))
+    asked, written, sizes = iter(medians[0]), iter(medians[1]), iter(int(kept.nbytes) for kept in stored)
     rows = []
-    for hidden, gru in zip(documents, medians[2], strict=True):
-        costs = {
-            name: Costs(next(asked) / len(questions), int(method.store(hidden).nbytes), next(written))
-            for name, method in methods.items()
-        }
-        rows.append(LengthCosts(len(hidden), gru, costs))
+    for hidden, seconds in zip(documents, medians[2], strict=True):
+        costs = {name: Costs(next(asked) / len(questions), next(sizes), next(written)) for name in methods}
+        rows.append(LengthCosts(len(hidden), seconds, costs))
     return Table1(machine, device, k, len(questions), rows)
 
 
-def _timer(device: str, *, quick: bool) -> Timer:
-    """One thread's CPU time, or the device's own time, in rounds that a GPU's launch queue holds."""
-    effort = QUICK if quick else Effort(budget=10.0, rounds=5, round_seconds=0.002)
-    return Timer(effort, "cpu", threads=1) if device == "cpu" else Timer(effort, "gpu")
+def _time_in_turns(runs: Sequence[Callable[[], object]], device: str, *, quick: bool) -> list[float]:
+    """Each run's median of seconds: CPU time, which leaves out what other programs take, or the GPU's own time.
+
+    All take turns, so that other load on the machine raises the whole line and does not bend it. A round is long
+    enough to be timed, and short enough for a GPU's queue.
+    """
+    rounds, budget, shortest = (3, 0.0, 0.0) if quick else (5, 10.0, 0.002)
+    measure = gpu_seconds if device == "cuda" else _cpu_seconds
+    calls = []
+    for run in runs:
+        measure(run, 3)  # compile, allocate, fill caches
+        calls.append(max(1, round(shortest / max(measure(run, 1), 1e-9))))
+    seconds: list[list[float]] = [[] for _ in runs]
+    end = time.perf_counter() + budget
+    while len(seconds[0]) < rounds or time.perf_counter() < end:
+        for run, count, times in zip(runs, calls, seconds, strict=True):
+            times.append(measure(run, count) / count)
+    return [median(times) for times in seconds]
 
 
-def _gru(embedded: Tensor) -> Contender:
-    """A GRU as in the paper, its hidden size that of the embeddings `[n, k]`, over one document."""
-    gru = nn.GRU(embedded.shape[1], embedded.shape[1], batch_first=True).to(embedded.device)
+def _cpu_seconds(run: Callable[[], object], calls: int) -> float:
+    start = time.process_time()
+    for _ in range(calls):
+        run()
+    return time.process_time() - start
 
-    @torch.inference_mode()
-    def run() -> Tensor:
-        states: Tensor = gru(embedded[None])[0]
-        return states
 
-    @torch.inference_mode()
-    def error() -> float:
-        beginning = embedded[:1_000]
-        exact = copy.deepcopy(gru).double()(beginning.double()[None])[0]
-        return relative_error(run()[:, : len(beginning)], exact)
+def gpu_seconds(run: Callable[[], object], calls: int) -> float:
+    """Seconds of the device's own work.
 
-    # cuDNN's GRU multiplies in TensorFloat-32, ten bits, by default.
-    dtype = torch.float32 if embedded.device.type == "cpu" else torch.bfloat16
-    return Contender("GRU", run, error, tolerance_for(dtype))
+    The stream is delayed while the CPU fills its queue. Otherwise Python's launches would be timed too, which
+    favours whoever launches the fewest kernels.
+    """
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    launching = time.perf_counter()
+    run()
+    launching = (time.perf_counter() - launching) * calls
+    # A queue holds about a thousand launches; beyond that the CPU waits for the device anyway.
+    delay = min(2 * launching, 0.05)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(int(delay * 2e9))  # type: ignore[no-untyped-call]  # cycles, at 2 GHz or less
+    begin.record()
+    for _ in range(calls):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return float(begin.elapsed_time(end)) / 1000
+
+
+@contextmanager
+def limited_threads(count: int | None) -> Iterator[None]:
+    """Limit torch and numpy's BLAS to `count` threads; None changes nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        with threadpool_limits(count, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def choose_device(device: str | None) -> str:
@@ -226,7 +269,7 @@ def describe_table1(table: Table1) -> str:
     clock = "CPU time of one thread" if table.device == "cpu" else "the device's own time"
     notes = (
         f"k = {table.k}, float32, questions per call: {table.questions_per_call:,}; {clock}, medians; all sizes are "
-        "timed in turns, after a check against float64.",
+        "timed in turns.",
         "predicted, by multiply-adds: softmax 2 n k, lookup k², writing n k² (gated 2 n k²), GRU 6 n k².",
         *table.machine.busy_notes("trust ratios, not times."),
     )
@@ -249,6 +292,23 @@ def _cells(table: Table1, row: LengthCosts) -> list[str]:
         *(quantity(costs.writing, "s") for costs in (linear, gated)),
         *(_short(ratio) for ratio in (gated.writing / row.gru, dearer)),
     ]
+
+
+def quantity(amount: float | None, unit: str) -> str:
+    """Seconds, bytes or a share with three digits and a prefix.
+
+    >>> quantity(0.00000312, "s"), quantity(0.25, "s"), quantity(9_600_000, "B"), quantity(None, "s")
+    ('3.12 µs', '250 ms', '9.6 MB', '–')
+    """
+    if amount is None:
+        return "–"
+    scales = {
+        "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+        "%": ((1e-2, "%"),),
+        "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    }[unit]
+    scale, name = next(((s, name) for s, name in scales if amount >= s), scales[-1])
+    return f"{amount / scale:.3g} {name}"
 
 
 def _short(number: float) -> str:

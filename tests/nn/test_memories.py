@@ -57,6 +57,7 @@ class TestBatches:
         assert memories[-1].allclose(memories[2])
         assert memories[torch.tensor([2, 0])].allclose(Memories.cat([memories[2], memories[0]]))
         assert memories[1:].tokens.tolist() == [3, 1]
+        assert memories[[True, False, True]].tokens.tolist() == [7, 1]
 
     def test_batches_are_joined(self, kind):
         module, q = made(kind), queries(5)
@@ -238,3 +239,9 @@ class TestMistakes:
         for name in ("weights", "text", "none"):
             with pytest.raises(FormatError, match=r"is not a file of 'attar memories 1' \("):
                 Memories.load(tmp_path / name)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_fraction_is_no_document():
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        read(made("linear"), documents())[[0.5]]

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from attar.errors import OptionError, ShapeError
+from attar.errors import DtypeError, OptionError, ShapeError
 from attar.ops import along
 from attar.ops.along import lookup_along
 
@@ -115,7 +115,9 @@ def test_half_precision_is_summed_in_float32():
         ({"cu_seqlens": torch.tensor([0, 5, 3, 11])}, ShapeError, r"^cu_seqlens: .* up to 11, got \[0, 5, 3, 11\]$"),
         ({"cu_seqlens": torch.tensor([0, 5])}, ShapeError, "go from 0 up to 11"),
         ({"cu_seqlens": torch.tensor([1, 11])}, ShapeError, "go from 0 up to 11"),
-        ({"cu_seqlens": torch.tensor([0.0, 11.0])}, ShapeError, "cu_seqlens: expected whole numbers"),
+        ({"cu_seqlens": torch.tensor([0.0, 11.0])}, DtypeError, "cu_seqlens: expected whole numbers"),
+        ({"cu_seqlens": [0, None]}, DtypeError, r"cu_seqlens: expected whole numbers, got \[0, None\]"),
+        ({"lengths": ["a", 1]}, DtypeError, "lengths: expected whole numbers, got"),
         ({"cu_seqlens": torch.tensor([0, 11]), "lengths": [11, 11]}, OptionError, "rows alone, got lengths"),
         ({"initial": torch.zeros(2, 3, 3)}, ShapeError, r"initial: expected \[2, 3, 2\]"),
         ({"alpha": torch.zeros(2, 10)}, ShapeError, r"alpha: expected \[2, 11\]"),

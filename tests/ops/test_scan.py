@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attar.errors import DtypeError
-from attar.ops import affine_scan, fast_scan
+from attar.ops import fast_scan, scan
 from attar.ops.gram import encode
 from attar.ops.reference import AffineGates, squash
 from attar.ops.scan import encode_adaptive
@@ -17,7 +17,7 @@ CHUNK = 4
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
     """Many chunks at little cost: everything here happens at their borders."""
-    monkeypatch.setattr(affine_scan, "CHUNK", CHUNK)
+    monkeypatch.setattr(scan, "CHUNK", CHUNK)
     monkeypatch.setattr(fast_scan, "CHUNK", CHUNK)
 
 

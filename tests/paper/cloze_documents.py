@@ -6,30 +6,34 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from attar.paper.cloze import ClozeDocument, Question, QuestionFile, count_names, entity_number
+from attar.paper.cloze import ClozeDocument, count_names, entity_number
 from attar.paper.words import Vocabulary
 
 FEW_WORDS = Vocabulary(("met", "in", "the", "house", "."), entities=8)
 names = st.sampled_from([1, 4, 6, 7])
 tokens = st.sampled_from(["met", "in", "the", "."]) | names.map("@entity{}".format)
-questions = st.builds(
-    lambda before, after, answer: Question((*before, "@placeholder", *after), answer),
-    st.lists(tokens, max_size=3),
-    st.lists(tokens, max_size=3),
+asked = st.tuples(
+    st.builds(
+        lambda before, after: " ".join([*before, "@placeholder", *after]),
+        st.lists(tokens, max_size=3),
+        st.lists(tokens, max_size=3),
+    ),
     names,
 )
 documents = st.builds(
-    lambda source, sentences, asked: ClozeDocument("", source, sentences, {}, asked),
+    lambda source, sentences, pairs: ClozeDocument(
+        "",
+        source,
+        [" ".join(each) for each in sentences],
+        [],
+        [],
+        [q for q, _ in pairs],
+        [a for _, a in pairs],
+    ),
     st.sampled_from(["novels", "news"]),
     st.lists(st.lists(tokens, min_size=1, max_size=12), max_size=20),
-    st.lists(questions, max_size=3),
+    st.lists(asked, max_size=3),
 )
-
-
-def format_question(file: QuestionFile) -> bytes:
-    """The bytes of a `.question` file."""
-    names = "\n".join(f"@entity{number}:{name}" for number, name in file.names)
-    return "\n\n".join((file.url, file.document, file.question, file.answer, names)).encode()
 
 
 def write_folder(documents: Iterable[ClozeDocument], folder: Path) -> int:
@@ -37,11 +41,12 @@ def write_folder(documents: Iterable[ClozeDocument], folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for document in documents:
-        text = " ".join(token for sentence in document.sentences for token in sentence)
-        names = tuple(document.names.items())
-        for asked in document.questions:
-            question, answer = " ".join(asked.tokens), f"@entity{asked.answer}"
-            files.append(format_question(QuestionFile(document.name, text, question, answer, names)))
+        text = " ".join(document.sentences)
+        numbered = zip(document.name_ids, document.names, strict=True)
+        names = "\n".join(f"@entity{number}:{name}" for number, name in numbered)
+        for question, answer in zip(document.questions, document.answers, strict=True):
+            blocks = (document.name, text, question, f"@entity{answer}", names)
+            files.append("\n\n".join(blocks).encode())
     for data in files:
         (folder / f"{hashlib.sha256(data).hexdigest()}.question").write_bytes(data)
     return len(files)
@@ -50,7 +55,7 @@ def write_folder(documents: Iterable[ClozeDocument], folder: Path) -> int:
 def most_frequent_name(document: ClozeDocument, excluded: Iterable[str] = ()) -> int | None:
     """The name that occurs most often (the first of equals), except those among `excluded` tokens.
 
-    >>> document = ClozeDocument("a", "", [["@entity1", "met", "@entity0"], ["@entity1", "left"]], {})
+    >>> document = ClozeDocument("a", "", ["@entity1 met @entity0", "@entity1 left"], [], [])
     >>> most_frequent_name(document), most_frequent_name(document, ["did", "@entity1", "leave"])
     (1, 0)
     """

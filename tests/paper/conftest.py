@@ -24,7 +24,7 @@ def story_documents(seed: int, count: int) -> list[ClozeDocument]:
 
 
 def story_words(size: int = 200) -> Vocabulary:
-    sentences = (sentence for story in story_documents(1, 80) for sentence in story.sentences)
+    sentences = (sentence.split() for story in story_documents(1, 80) for sentence in story.sentences)
     return Vocabulary.build(WordCounts(sentences), size=size, entities=16)
 
 
@@ -39,7 +39,7 @@ def make_set(tmp_path_factory: pytest.TempPathFactory) -> MakeSet:
             with document_writer(folder / f"{split}.parquet") as write:
                 for document in story_documents(seed + 1000 * at, count):
                     if split == "training" and drawn:
-                        document.questions = []
+                        document.questions, document.answers = [], []
                     write(document)
         if vocabulary is not None:
             (folder / VOCABULARY_FILE).write_bytes(vocabulary.to_bytes())

@@ -68,9 +68,10 @@ def document(number: int) -> ClozeDocument:
         )
 
     sentences = [
-        [f"mark{n}", *(token() for _ in range(rng.integers(4, 11))), "."] for n in range(rng.integers(3, 30))
+        " ".join([f"mark{n}", *(token() for _ in range(rng.integers(4, 11))), "."])
+        for n in range(rng.integers(3, 30))
     ]
-    return ClozeDocument(str(number), "", sentences, {})
+    return ClozeDocument(str(number), "", sentences, [], [])
 
 
 DRAWN = [document(number) for number in range(DOCUMENTS)]
@@ -127,7 +128,7 @@ class TestDrawnBatches:
             for row, index in enumerate(batch.indices.tolist()):
                 kept = [f"mark{part}".split() for part in " ".join(tokens_of(batch, row)).split("mark")[1:]]
                 asked = questions_of(batch, row)
-                original = {sentence[0]: sentence for sentence in DRAWN[index].sentences}
+                original = {tokens[0]: tokens for tokens in map(str.split, DRAWN[index].sentences)}
                 assert sorted(found[0] for found in kept + asked) == sorted(original)
                 renamed: dict[str, str] = {}
                 for found in kept + asked:

@@ -45,11 +45,11 @@ def test_training_keeps_all_sentences_and_the_others_have_fixed_questions(built:
     assert all(not document.questions for document in built.documents("training"))
     for document in [*built.documents("validation"), *built.documents("test")]:
         assert 1 <= len(document.questions) <= 3
-        for question in document.questions:
-            assert question.tokens.count("@placeholder") == 1
-            assert f"@entity{question.answer}" not in question.tokens
-            assert count_names(document.sentences)[question.answer] > 0
-            assert question.answer in document.names
+        for question, answer in zip(document.questions, document.answers, strict=True):
+            assert question.split().count("@placeholder") == 1
+            assert f"@entity{answer}" not in question.split()
+            assert count_names(document.sentences)[answer] > 0
+            assert answer in document.name_ids
 
 
 def test_the_same_sources_and_seed_give_the_same_bytes(texts: Path, built: ClozeSet, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from attar.errors import FormatError
 from attar.paper.cloze import (
     ClozeDocument,
-    Question,
     document_writer,
     parse_question,
     read_documents,
@@ -58,7 +57,7 @@ class TestParquet:
     def test_another_value_is_refused_in_one_line(self, tmp_path: Path, change: dict) -> None:
         pq.write_table(pa.table(ROW), tmp_path / "a.parquet")
         (document,) = read_documents(tmp_path / "a.parquet")
-        assert (document.names, document.questions[0].answer) == ({1: "Ann", 2: "Bob"}, 1)
+        assert (document.names, document.answers) == (["Ann", "Bob"], [1])
         pq.write_table(pa.table(ROW | change), tmp_path / "a.parquet")
         with pytest.raises(FormatError, match=r"a\.parquet: document 0 is not one of") as refused:
             list(read_documents(tmp_path / "a.parquet"))
@@ -96,12 +95,9 @@ def test_the_error_for_a_malformed_file_says_what_was_expected(data: bytes, mess
 
 
 def document(number: int) -> ClozeDocument:
-    sentences = [["@entity0", "met", "@entity1", "in", str(number), "."], ["@entity1", "left", "."]]
-    questions = [
-        Question(("@placeholder", "met", "@entity1", "."), 0),
-        Question(("@placeholder", "left", "."), 1),
-    ]
-    return ClozeDocument(f"http://{number}", "cnn", sentences, {0: "Ann", 1: "Bob"}, questions)
+    sentences = [f"@entity0 met @entity1 in {number} .", "@entity1 left ."]
+    questions = ["@placeholder left .", "@placeholder met @entity1 ."]
+    return ClozeDocument(f"http://{number}", "cnn", sentences, [0, 1], ["Ann", "Bob"], questions, [1, 0])
 
 
 @pytest.fixture
@@ -113,8 +109,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_questions_are_grouped_by_document(folder: Path) -> None:
     found = sorted(read_folder(folder, "cnn"), key=lambda document: document.name)
-    for grouped in found:
-        grouped.questions.sort(key=lambda question: question.answer)
+    for grouped in found:  # in the order of the files' names
+        asked = sorted(zip(grouped.questions, grouped.answers, strict=True))
+        grouped.questions, grouped.answers = (list(column) for column in zip(*asked, strict=True))
     assert found == [document(number) for number in range(5)]
 
 

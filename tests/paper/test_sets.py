@@ -15,7 +15,7 @@ from .conftest import MakeSet, story_words
 
 class TestArrays:
     def test_too_many_names_are_refused(self) -> None:
-        many = ClozeDocument("b", "", [[f"@entity{n}" for n in range(9)]], {})
+        many = ClozeDocument("b", "", [" ".join(f"@entity{n}" for n in range(9))], [], [])
         with pytest.raises(FormatError, match="b: expected at most 8 names, got 9"):
             encode_split([many], FEW_WORDS)
 
@@ -38,7 +38,7 @@ class TestEncoded:
     @staticmethod
     def write(folder: Path, *words: str) -> None:
         with document_writer(folder / "training.parquet") as write:
-            write(ClozeDocument("a", "", [list(words)], {}))
+            write(ClozeDocument("a", "", [" ".join(words)], [], []))
 
     @staticmethod
     def ids(folder: Path, words: Vocabulary = WORDS) -> list[int]:

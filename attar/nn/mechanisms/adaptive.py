@@ -7,10 +7,9 @@ from torch import Tensor, nn
 from attar.errors import OptionError
 from attar.nn.mechanisms.base import Mask, Matrices, Scale, States, Written, blank
 from attar.nn.mechanisms.linear import DecayedAttention
-from attar.ops.affine_scan import Backward
 from attar.ops.checks import Backend, Device, Dtype, length_mask
 from attar.ops.reference import AffineGates, Cell, gated, squash
-from attar.ops.scan import encode_adaptive
+from attar.ops.scan import Backward, encode_adaptive
 
 
 class AdaptiveAttention(DecayedAttention):

@@ -60,6 +60,17 @@ class TestLookupAlong:
         assert not found[~inside].any()
 
 
+@pytest.mark.parametrize("name", ["linear", "gated", "decayed"])
+def test_vmap_of_grad_along_is_the_gradient_of_each(name):
+    module, several = trained(name, SIZE), torch.randn(3, 60, SIZE).double()
+
+    def loss(hidden):
+        return module.lookup_along(hidden[None], hidden[None], [55]).square().sum()
+
+    expected = torch.stack([torch.func.grad(loss)(hidden) for hidden in several])
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(several), expected)
+
+
 @pytest.mark.parametrize(
     ("module", "says"),
     [

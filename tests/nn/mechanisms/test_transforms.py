@@ -67,6 +67,21 @@ class TestTransforms:
         several = torch.stack([hidden, 2 * hidden])
         torch.testing.assert_close(vmap(grad(loss))(several), torch.stack([slopes(loss, x) for x in several]))
 
+    def test_several_gradients_at_once_are_those_one_by_one(self, kind):
+        hidden, queries = inputs()
+        module = made(kind)
+        written = {"values": hidden} if module.name == "keyed" else {}
+        leaf = hidden.clone().requires_grad_()
+        readouts, G = module(leaf, queries, [5, 2], **written), torch.randn(4, 2, 3, SIZE).double()
+
+        def gradients(*args, **options):
+            return torch.autograd.grad(readouts, leaf, *args, retain_graph=True, **options)[0]
+
+        if readouts.requires_grad:
+            expected = torch.stack([gradients(g) for g in G])
+            torch.testing.assert_close(gradients(G, is_grads_batched=True), expected)
+            torch.testing.assert_close(vmap(gradients)(G), expected)
+
     def test_hessian_is_the_second_derivative(self, kind):
         hidden, queries = inputs()
         hidden, queries = hidden[:1, :3], queries[:1, :1]
