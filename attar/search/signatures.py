@@ -70,7 +70,7 @@ class Sums:
     @classmethod
     def of(cls, ids: NDArray[np.int64], states: Floats, projection: Projection) -> "Sums":
         """The sums of tokens: word pieces `[n]` and their states `[n, d]`."""
-        centred = unit_points(ids, states, projection) - projection.mean
+        centred = unit_points(ids, states, projection.state_size, projection.map) - projection.mean
         with one_thread():
             points = centred @ projection.directions
             weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
@@ -271,7 +271,7 @@ class Signer:
     @classmethod
     def of(cls, reader: "Reader", statistics: Statistics) -> "Signer":
         """A signer of a reader's states, with the statistics of a corpus."""
-        return cls(reader, statistics, statistics.projection(min(DEFAULT_SIZE, len(statistics.total))))
+        return cls(reader, statistics, statistics.projection(min(DEFAULT_SIZE, statistics.size)))
 
     @property
     def size(self) -> int:

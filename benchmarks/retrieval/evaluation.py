@@ -15,7 +15,7 @@ from attar.search import ranking
 from attar.search.lexical import Lexical
 from attar.search.ranking import RERANKED, SIGNATURE_WEIGHT, WORDS_WEIGHT, Moments, rerank
 from attar.search.signatures import DEFAULT_SIZE, Sums, pack, query_of, signature_bytes
-from attar.search.statistics import Floats, Projection, Statistics, unit_rows
+from attar.search.statistics import Fitting, Floats, Projection, Statistics, unit_rows
 from benchmarks.retrieval import baselines
 from benchmarks.retrieval.encoders import ReaderEncoder, Tokens
 from benchmarks.retrieval.sets import RetrievalSet
@@ -53,9 +53,11 @@ class Evaluation:
         self.documents = _encoded(encoder, data.documents, "documents", progress)
         self.queries = _encoded(encoder, data.queries, "queries", progress)
         if statistics is None:
-            statistics = Statistics.empty(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
+            fitting = Fitting(encoder.fingerprint, size=encoder.size, pieces=encoder.pieces)
             for ids, states in self.documents:
-                statistics = statistics.with_words(ids).with_states(ids, states)
+                fitting.add_words(ids)
+                fitting.add_states(ids, states)
+            statistics = fitting.statistics()
         self.statistics = statistics
         self.scores: dict[str, Floats] = {}
 
