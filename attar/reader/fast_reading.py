@@ -7,17 +7,15 @@ encoder takes a hundred times as long as all the rest, and this gains nothing.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import pairwise
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
-from attar.memory.phrases import ARRAYS, PhraseIndex
 from attar.progress import Progress, check_stopped
 from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
 from attar.reader.windows import FoundPhrases, PieceTokenizer, WindowedText, memories_of, text_groups
@@ -138,7 +136,7 @@ class _Reading:
             # What is read for a library is written next: its bytes are made by the processes, too.
             process.worker.send((process.awaited.texts, self._on_batch is not None))
 
-    def _take(self, process: _Process, reply: "_Cut | _Packed") -> _Chunk | None:
+    def _take(self, process: _Process, reply: _Cut | list[Memory]) -> _Chunk | None:
         """Take a reply; returns the chunk if the device is to encode its windows."""
         chunk, process.awaited = process.awaited, None
         assert chunk is not None  # else nothing was awaited
@@ -148,7 +146,7 @@ class _Reading:
                 return chunk
             chunk.found = []
             return None
-        self._memories[chunk.first : chunk.first + len(chunk.texts)] = reply.memories()
+        self._memories[chunk.first : chunk.first + len(chunk.texts)] = reply
         self._done += len(chunk.texts)
         self._progress("reading", self._done, len(self._memories))
         return None
@@ -182,59 +180,6 @@ def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, NDA
         chunk.found = found
 
 
-# The arrays of a memory and of its index; and what else the index has.
-_OF_MEMORY = ("numbers", "scales")
-_OF_INDEX = (*ARRAYS, "sentences")
-_OTHERS = tuple(each.name for each in fields(PhraseIndex) if each.name not in _OF_INDEX)
-
-
-class _Packed(NamedTuple):
-    """Memories of phrases with their arrays joined: a tenth of the time that unpickling each of them takes."""
-
-    joined: list[NDArray[Any]]  # by array of `_OF_MEMORY` and `_OF_INDEX`
-    bounds: list[list[int]]  # where each memory begins in them
-    others: list[tuple[Any, ...]]
-    tokens: list[int]
-    reader: str
-    written: list[bytes] | None  # as `Memory.to_bytes`
-
-    @classmethod
-    def of(cls, memories: Sequence[Memory], reader: str, as_bytes: bool) -> "_Packed":
-        indexes = [memory.phrases for memory in memories]
-        columns = [[getattr(memory, name) for memory in memories] for name in _OF_MEMORY]
-        columns += [[getattr(index, name) for index in indexes] for name in _OF_INDEX]
-        return cls(
-            [np.concatenate(column) for column in columns],
-            [np.cumsum([0, *map(len, column)]).tolist() for column in columns],
-            [tuple(getattr(index, name) for name in _OTHERS) for index in indexes],
-            [memory.tokens for memory in memories],
-            reader,
-            [memory.to_bytes() for memory in memories] if as_bytes else None,
-        )
-
-    def memories(self) -> list[Memory]:
-        columns = [
-            [array[first:last] for first, last in pairwise(bounds)]
-            for array, bounds in zip(self.joined, self.bounds, strict=True)
-        ]
-        memories = []
-        for at, (numbers, scales, *arrays) in enumerate(zip(*columns, strict=True)):
-            index = PhraseIndex(
-                **dict(zip(_OF_INDEX, arrays, strict=True)),
-                **dict(zip(_OTHERS, self.others[at], strict=True)),
-            )
-            memory = Memory(
-                form="phrases",
-                numbers=numbers,
-                scales=scales,
-                phrases=index,
-                tokens=self.tokens[at],
-                reader=self.reader,
-            )
-            memories.append(memory if self.written is None else memory.with_bytes(self.written[at]))
-        return memories
-
-
 def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> None:
     """Cut texts into windows, and make memories of what was found in the first that were cut, as it is asked for."""
     tokenizer = PieceTokenizer(data)
@@ -254,4 +199,8 @@ def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> No
         for part in request:
             for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
                 found[at] = phrases
-        connection.send(_Packed.of(memories_of(texts, found, size, fingerprint), fingerprint, as_bytes))
+        memories = memories_of(texts, found, size, fingerprint)
+        if as_bytes:
+            for memory in memories:
+                memory.to_bytes()  # made once, and sent with it
+        connection.send(memories)

@@ -113,20 +113,26 @@ class Query:
     asked: frozenset[str]  # its content words
     exact: list[NDArray[np.int64]]  # [l], the ids of each piece, and of a number's other forms
 
-    def scored(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> ScoredMemory:
+    def scored(
+        self, products: Floats, index: PhraseIndex, neighbours: Floats, alone: Floats | None = None
+    ) -> ScoredMemory:
         """The score of each phrase: product with the query + prior + overlap of its sentence's words.
 
-        `neighbours` `[2]` are how much the sentences before and after count.
+        `neighbours` `[2]` are how much the sentences before and after count; `alone` is that of `Overlap`, if known.
         """
-        overlap = self.overlap(index)
+        overlap = self.overlap(index, alone)
         scores = products + index.priors
         if len(scores):
             scores += overlap.with_neighbours(neighbours)[index.sentences]
             self._lower_repeated(scores, index)
         return ScoredMemory(index, scores, overlap)
 
-    def overlap(self, index: PhraseIndex) -> Overlap:
+    def overlap(self, index: PhraseIndex, alone: Floats | None = None) -> Overlap:
         """How much each sentence shares words with the question."""
+        return Overlap(self._alike(index) if alone is None else alone, self.exact_matches(index))
+
+    def _alike(self, index: PhraseIndex) -> Floats:
+        """How much the words of each sentence are like those of the question, `[S]`."""
         starts = index.word_starts
         distinct, row = index.distinct_words
         alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
@@ -142,7 +148,7 @@ class Query:
             best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
             alone[filled[first:last]] = best @ self.weights
             first = last
-        return Overlap(alone, self.exact_matches(index))
+        return alone
 
     def exact_matches(self, index: PhraseIndex) -> Floats:
         """What the question's very words add to sentences, `[S]`: the more, the fewer of the sentences have them.
@@ -182,22 +188,6 @@ class Query:
             words = _WORD.findall(text.lower())
             if known.issuperset(words) and not COMMON.issuperset(words):
                 scores[at] -= _REPEATED
-
-
-@dataclass(frozen=True, kw_only=True)
-class KnownQuery(Query):
-    """A query whose products with the phrases of a document, and overlap with its sentences, are known."""
-
-    products: Floats  # [P]
-    alone: Floats  # [S]
-
-    @classmethod
-    def of(cls, query: Query, products: Floats, alone: Floats) -> "KnownQuery":
-        return cls(**vars(query), products=products, alone=alone)
-
-    def overlap(self, index: PhraseIndex) -> Overlap:
-        """As `Query.overlap`, of the document that it was looked up in."""
-        return Overlap(self.alone, self.exact_matches(index))
 
 
 # The longest question, in pieces; the rest of a longer one is not read.

@@ -158,10 +158,8 @@ def count_bits(
         block = signs[rows[first : first + _BLOCK]]
         positive = np.bitwise_count(block & ones).sum(1, dtype=np.int64)
         for query, (low_bits, high_bits) in enumerate(planes):
-            ones_in_low, ones_in_high = (
-                np.bitwise_count(block & bits).sum(1, dtype=np.int64) for bits in (low_bits, high_bits)
-            )
-            inner = ones_in_low + 2 * ones_in_high
+            ones_in_both = np.bitwise_count(block & low_bits) + 2 * np.bitwise_count(block & high_bits)
+            inner = ones_in_both.sum(1, dtype=np.int64)  # of a word at most 192: they are bytes
             signed = float(step[query]) * (2 * inner - totals[query])
             products[query, first : first + _BLOCK] = signed + float(low[query]) * (2 * positive - numbers)
 

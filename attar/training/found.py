@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.reader.second_look import LookInput
 from attar.training.batches import ANSWERS, TYPED, Array, Batch, paired_batch
@@ -124,13 +123,13 @@ def to_arrays(rows: Sequence[FoundRow]) -> dict[str, Array]:
     """Rows as arrays of a file."""
     arrays: dict[str, Array] = {}
     for name in FoundRow._fields:
-        ragged = Ragged.of([getattr(row, name) for row in rows])
-        arrays |= {name: ragged.joined, f"{name}-bounds": ragged.bounds}
+        parts = [getattr(row, name) for row in rows]
+        arrays |= {name: np.concatenate(parts), f"{name}-bounds": np.cumsum([0, *map(len, parts)])}
     return arrays
 
 
 def from_arrays(arrays: Mapping[str, Array]) -> list[FoundRow]:
-    parts = (Ragged(arrays[name], arrays[f"{name}-bounds"]) for name in FoundRow._fields)
+    parts = (np.split(arrays[name], arrays[f"{name}-bounds"][1:-1]) for name in FoundRow._fields)
     return [FoundRow(*row) for row in zip(*parts, strict=True)]
 
 
