@@ -39,6 +39,44 @@ class Pieces(NamedTuple):
     text: NDArray[np.integer[Any]]
 
 
+class Int8Encoder:
+    """A transformer with its word vectors, without torch. Layers are made when they are first needed."""
+
+    def __init__(
+        self,
+        weights: Mapping[str, NDArray[Any]],
+        part: str,
+        words: Callable[[NDArray[np.integer[Any]]], Floats],
+        *,
+        heads: int,
+        quick: bool = False,
+    ) -> None:
+        """An encoder of the weights under a name. `words` gives the vectors of word pieces; `quick` as for layers."""
+        self._weights, self._words, self._heads, self._quick = weights, words, heads, quick
+        self._positions, self._types, *self._norm = (
+            to_floats(weights, f"{part}.{name}")
+            for name in ("positions.weight", "types.weight", "norm.weight", "norm.bias")
+        )
+        self._layers: dict[str, Int8Layer] = {}
+        self.longest = len(self._positions)
+
+    def states(
+        self,
+        ids: NDArray[np.integer[Any]],
+        places: NDArray[np.intp],
+        kinds: int | NDArray[np.intp],
+        bounds: NDArray[np.int64],
+        layers: Sequence[str],
+    ) -> Floats:
+        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
+        x = normalized(self._words(ids) + self._positions[places] + self._types[kinds], *self._norm)
+        for name in layers:
+            if name not in self._layers:
+                self._layers[name] = Int8Layer(self._weights, name, self._heads, quick=self._quick)
+            x = self._layers[name].forward(x, bounds)
+        return x
+
+
 class FastSpans:
     """The network of a second look. `words` gives the vectors of word pieces, which it shares with its reader."""
 
@@ -50,33 +88,24 @@ class FastSpans:
         heads: int,
         separator: int,
     ) -> None:
-        self._words, self._separator = words, separator
-
-        def floats(name: str) -> Floats:
-            return to_floats(weights, f"look.{name}")
-
-        self._positions, self._types = (floats(f"encoder.{name}.weight") for name in ("positions", "types"))
-        self._norm = floats("encoder.norm.weight"), floats("encoder.norm.bias")
+        self._separator = separator
+        self._encoder = Int8Encoder(weights, "look.encoder", words, heads=heads)
         count = len({name.split(".")[4] for name in weights if name.startswith(LOOK_LAYERS)})
-        self._layers = [Int8Layer(weights, f"{LOOK_LAYERS}.{at}", heads) for at in range(count)]
-        self._ends = floats("ends.weight").T, floats("ends.bias")
-        self._present = floats("present.weight").T, floats("present.bias")
-        self.longest = len(self._positions)
+        self._layers = [f"{LOOK_LAYERS}.{at}" for at in range(count)]
+        self._ends, self._present = (
+            (to_floats(weights, f"look.{name}.weight").T, to_floats(weights, f"look.{name}.bias"))
+            for name in ("ends", "present")
+        )
+        self.longest = self._encoder.longest
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
-        lengths = [len(pieces.question) + len(pieces.text) + 1 for pieces in inputs]
-        ids = np.concatenate(
-            [np.concatenate((pieces.question, pieces.text, [self._separator])) for pieces in inputs]
-        )
-        places = np.concatenate([np.arange(length) for length in lengths])
         asked = [len(pieces.question) for pieces in inputs]
-        of_question = places < np.repeat(asked, lengths)
-        x = self._words(ids) + self._positions[places] + self._types[of_question.astype(np.intp)]
-        x = normalized(x, *self._norm)
-        bounds = np.cumsum([0, *lengths])
-        for layer in self._layers:
-            x = layer.forward(x, bounds)
+        parts = [part for pieces in inputs for part in (*pieces, np.array([self._separator]))]
+        lengths = [len(pieces.question) + len(pieces.text) + 1 for pieces in inputs]
+        places, bounds = np.concatenate([np.arange(length) for length in lengths]), np.cumsum([0, *lengths])
+        of_question = (places < np.repeat(asked, lengths)).astype(np.intp)
+        x = self._encoder.states(np.concatenate(parts), places, of_question, bounds, self._layers)
         found = []
         for first, last, question in zip(bounds[:-1].tolist(), bounds[1:].tolist(), asked, strict=True):
             # One input at a time: the last digits of a product depend on how many rows it has.

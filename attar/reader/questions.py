@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from attar.errors import DtypeError
 from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
-from attar.reader.fast_spans import Int8Layer, normalized
+from attar.reader.fast_spans import Int8Encoder
 from attar.reader.parts import QUICK_LAYERS, TEXT_LAYERS, ReaderParts
 from attar.text.kinds import COMMON, without_preface
 
@@ -199,10 +199,7 @@ _PAIR = ("weight", "bias")
 
 
 class QuestionEncoder:
-    """`PhraseNetwork.encode_questions` in int8 and without torch: with the quick encoder, or with the one of texts.
-
-    Layers are made when they are first needed.
-    """
+    """`PhraseNetwork.encode_questions` in int8 and without torch: with the quick encoder, or with the one of texts."""
 
     # Questions that are encoded together: their states stay in the caches.
     together = 32
@@ -213,7 +210,6 @@ class QuestionEncoder:
         depth = (parts.options.encoder.layers, 0) if config is None else (config.shared, config.layers)
         self._names = [f"{TEXT_LAYERS}.{at}" for at in range(depth[0])]
         self._names += [f"{QUICK_LAYERS}.{at}" for at in range(depth[1])]
-        self._layers: dict[str, Int8Layer] = {}
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -238,7 +234,7 @@ class QuestionEncoder:
         tokenizer = self._parts.tokenizer
         whole = np.concatenate(([tokenizer.cls], ids, [tokenizer.sep]))
         names = [f"{TEXT_LAYERS}.{at}" for at in range(layers)]
-        return self._states(whole, np.arange(len(whole)), np.array([0, len(whole)]), 0, names)[1:-1]
+        return self._encoder.states(whole, np.arange(len(whole)), 0, np.array([0, len(whole)]), names)[1:-1]
 
     def pieces(self, questions: Sequence[str]) -> list[NDArray[Any]]:
         """The word pieces of each question, with [CLS] and [SEP]."""
@@ -255,7 +251,7 @@ class QuestionEncoder:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of each question's pieces."""
         lengths = [len(ids) for ids in pieces]
         places, bounds = np.concatenate([np.arange(length) for length in lengths]), np.cumsum([0, *lengths])
-        x = self._states(np.concatenate(pieces), places, bounds, 1, self._names)
+        x = self._encoder.states(np.concatenate(pieces), places, 1, bounds, self._names)
         firsts = x[bounds[:-1]]
         queries, nulls, logits = (
             states @ self._heads[name][0].T + self._heads[name][1]
@@ -264,25 +260,11 @@ class QuestionEncoder:
         weights = np.logaddexp(logits[:, 0], 0, dtype=np.float32)
         return queries, nulls[:, 0], np.split(weights, bounds[1:-1])
 
-    def _states(
-        self,
-        ids: NDArray[np.int64],
-        places: NDArray[np.intp],
-        bounds: NDArray[np.int64],
-        kind: int,
-        names: list[str],
-    ) -> Floats:
-        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
-        encoder, weight = "network.encoder", self._parts.weight
-        x = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
-        x += weight(f"{encoder}.types.weight")[kind]
-        x = normalized(x, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
-        for name in names:
-            if name not in self._layers:
-                heads = self._parts.options.encoder.heads
-                self._layers[name] = Int8Layer(self._parts.weights, name, heads, quick=True)
-            x = self._layers[name].forward(x, bounds)
-        return x
+    @cached_property
+    def _encoder(self) -> Int8Encoder:
+        words = partial(self._parts.weight, "network.encoder.words.weight")
+        heads = self._parts.options.encoder.heads
+        return Int8Encoder(self._parts.weights, "network.encoder", words, heads=heads, quick=True)
 
     def query(self, question: str, ids: NDArray[Any], vector: Floats, null: float, weights: Floats) -> Query:
         """A question whose vector, score of "no answer" and weights of pieces are known."""

@@ -101,15 +101,14 @@ def _rows_of(
 
 def _learned(asked: LookInput, golds: Sequence[tuple[int, int]]) -> FoundRow:
     """An input with its answers: those that stand in a sentence that is read, whole."""
-    spans, first = list[tuple[int, int]](), 0
+    spans = list[tuple[int, int]]()
     for part in asked.parts:
-        first += len(part.above)
+        starts, ends = part.places.T
         for start, end in golds:
-            at = int(np.searchsorted(part.ends, start, side="right"))
-            last = int(np.searchsorted(part.starts, end, side="left")) - 1
-            if at <= last and part.starts[at] <= start and end <= part.ends[last]:
-                spans.append((first + at, first + last))
-        first += len(part.ids) + len(part.after)
+            at = int(np.searchsorted(ends, start, side="right"))
+            last = int(np.searchsorted(starts, end, side="left")) - 1
+            if at <= last and starts[at] <= start and end <= ends[last]:
+                spans.append((part.pieces.start + at, part.pieces.start + last))
     pieces = asked.pieces
     return FoundRow(
         pieces.question.astype(np.int32),
