@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from attar.errors import RecordError, ShapeError
 from attar.progress import one_thread
+from attar.reader.windows import WindowedText
 from attar.search.statistics import Floats, Projection, Statistics, unit_points
 
 if TYPE_CHECKING:
@@ -302,11 +303,11 @@ class Signer:
         empty = Sums.empty(self.projection)
         return replace(empty, tokens=len(ids), pieces=pieces.astype(np.uint16), counts=counts)
 
-    def query(self, windows: Sequence[NDArray[np.int64]]) -> Sums:
-        """The sums of a query, given as the word pieces of its windows."""
+    def query(self, text: str) -> Floats:
+        """A text as a query (`query_of`), by the states of its windows."""
         collector = Collector(self.projection)
         # Several threads round in another way, and a query must rank documents alike in every process.
         with one_thread():
-            for ids in windows:
-                collector(0, ids, self.reader.query_states(ids))
-        return collector.of()
+            for window in WindowedText.of(text, self.reader.tokenizer).windows:
+                collector(0, window.ids, self.reader.query_states(window.ids))
+        return query_of(collector.of().signature())
