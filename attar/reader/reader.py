@@ -167,9 +167,9 @@ class Reader:
                 read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
             return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
-        for group in text_groups(texts, _GROUP):
-            windowed = [WindowedText.of(text, self.tokenizer) for text in group.texts]
-            made = self._read(windowed, group.first, progress, on_states)
+        for first, group in text_groups(texts, _GROUP):
+            windowed = [WindowedText.of(text, self.tokenizer) for text in group]
+            made = self._read(windowed, first, progress, on_states)
             memories += [self._finished(memory, budget) for memory in made]
         return memories
 

@@ -168,7 +168,7 @@ def _fine_tune(run: QuestionRun, passages: list[Passage]) -> TrainedReader:
     run.say("calibration")
     calibration = calibrate_look(Reader(tuned), with_swapped_questions(held.passages), run.progress)
     if calibration is not None:
-        tuned.with_look_calibration(calibration).save(folder)
+        tuned.recalibrated(None, calibration).save(folder)
     return TrainedReader(str(folder), {}, calibration, run.history)
 
 
@@ -381,11 +381,8 @@ def _finish(
     run.say("calibration")
     asked = with_swapped_questions(held.passages)
     calibration = calibrate(Reader(parts), asked, run.progress)
-    if calibration is not None:
-        parts = parts.recalibrated(calibration, {})
-    of_look = calibrate_look(Reader(parts), asked, run.progress)
-    if of_look is not None:
-        parts = parts.with_look_calibration(of_look)
+    parts = parts.recalibrated(calibration, None)
+    parts = parts.recalibrated(None, calibrate_look(Reader(parts), asked, run.progress))
     parts.save(folder)
     held_out = {}
     if held.labelled():
