@@ -5,20 +5,20 @@ of many texts are encoded together by this process, which does little else: the 
 encoder takes a hundred times as long as all the rest, and this gains nothing.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped
-from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
-from attar.reader.windows import FoundPhrases, PieceTokenizer, WindowedText, memories_of, text_groups
+from attar.reader.encoding import EncodedBatch, TextEncoder, inference
+from attar.reader.windows import FoundPhrases, PieceTokenizer, Window, WindowedText, memories_of, text_groups
 from attar.workers import Worker, count_workers, receive
 
 # Characters of the texts that a process gets at a time: about a hundred paragraphs.
@@ -28,20 +28,13 @@ WORTH_IT = 2**20
 # Chunks of texts that a process has at a time: it cuts the next ones while the device encodes the first.
 _IN_FLIGHT = 3
 # Called with what was encoded together, and the number of the text of each of its windows.
-OnBatch = Callable[[EncodedBatch, NDArray[np.int64]], None]
-
-
-class _Cut(NamedTuple):
-    """The windows of some texts, and the number of each one's text."""
-
-    windows: WindowBatch
-    owners: NDArray[np.int64]
+OnBatch = Callable[[EncodedBatch, Sequence[int]], None]
 
 
 class _Found(NamedTuple):
     """What was found in some of the windows: their numbers, and their phrases as `EncodedBatch.blocks` gives them."""
 
-    windows: NDArray[np.int64]
+    windows: list[int]
     blocks: NDArray[np.uint8]
 
 
@@ -52,8 +45,17 @@ class _Chunk:
     process: "_Process"
     first: int
     texts: list[str]
-    cut: _Cut | None = None
+    windows: Sequence[list[Window]] = ()  # of each text
     found: list[_Found] | None = None
+
+
+class _Place(NamedTuple):
+    """A window for the device: its number in its chunk, and the number of its text."""
+
+    chunk: _Chunk
+    number: int
+    text: int
+    window: Window
 
 
 @dataclass(eq=False)
@@ -102,7 +104,7 @@ class _Reading:
     def read(self, workers: Sequence[Worker]) -> list[Memory]:
         processes = {worker: _Process(worker) for worker in workers}
         waiting: list[_Chunk] = []  # for the device
-        on_device: deque[tuple[list[_Chunk], list[tuple[EncodedBatch, NDArray[np.int64]]]]] = deque()
+        on_device: deque[tuple[list[_Chunk], list[tuple[EncodedBatch, list[_Place]]]]] = deque()
         while True:
             check_stopped()
             for process in processes.values():
@@ -136,13 +138,13 @@ class _Reading:
             # What is read for a library is written next: its bytes are made by the processes, too.
             process.worker.send((process.awaited.texts, self._on_batch is not None))
 
-    def _take(self, process: _Process, reply: _Cut | list[Memory]) -> _Chunk | None:
-        """Take a reply; returns the chunk if the device is to encode its windows."""
+    def _take(self, process: _Process, reply: Any) -> _Chunk | None:
+        """Take a reply, windows of each text or memories; returns the chunk if the device is to encode its windows."""
         chunk, process.awaited = process.awaited, None
         assert chunk is not None  # else nothing was awaited
-        if isinstance(reply, _Cut):
-            chunk.cut = reply
-            if len(reply.windows.lengths):
+        if chunk.found is None:
+            chunk.windows = reply
+            if any(reply):
                 return chunk
             chunk.found = []
             return None
@@ -151,33 +153,33 @@ class _Reading:
         self._progress("reading", self._done, len(self._memories))
         return None
 
-    def _encode(self, chunks: Sequence[_Chunk]) -> list[tuple[EncodedBatch, NDArray[np.int64]]]:
-        cuts = [chunk.cut for chunk in chunks if chunk.cut is not None]
-        parts = zip(*(cut.windows for cut in cuts), strict=True)
-        joined = WindowBatch(*(np.concatenate(part) for part in parts))
+    def _encode(self, chunks: Sequence[_Chunk]) -> list[tuple[EncodedBatch, list[_Place]]]:
+        places: list[_Place] = []
+        for chunk in chunks:
+            owned = [(text, window) for text, of in enumerate(chunk.windows, chunk.first) for window in of]
+            places += [_Place(chunk, number, *each) for number, each in enumerate(owned)]
         batches = []
-        for order in self._encoder.batches(joined.lengths):
-            encoded = self._encoder.encode(joined.at(order))
+        for order in self._encoder.batches([place.window for place in places]):
+            chosen = [places[at] for at in order.tolist()]
+            encoded = self._encoder.encode([place.window for place in chosen])
             if self._on_batch is not None:
-                owners = [cut.owners + chunk.first for chunk, cut in zip(chunks, cuts, strict=True)]
-                self._on_batch(encoded, np.concatenate(owners)[order])
+                self._on_batch(encoded, [place.text for place in chosen])
             del encoded.states, encoded.windows  # of the device's memory
-            batches.append((encoded, order))
+            batches.append((encoded, chosen))
         return batches
 
 
-def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, NDArray[np.int64]]]) -> None:
+def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, list[_Place]]]) -> None:
     """Give every chunk what was found in its windows, once it has arrived."""
-    counts = [len(chunk.cut.windows.lengths) for chunk in chunks if chunk.cut is not None]
-    bounds = np.cumsum([0, *counts])
-    parts: list[list[_Found]] = [[] for _ in chunks]
-    for encoded, order in batches:
-        blocks, whose = encoded.blocks(), np.searchsorted(bounds, order, side="right") - 1
-        for at in np.unique(whose).tolist():
-            rows = np.flatnonzero(whose == at)
-            parts[at].append(_Found(order[rows] - bounds[at], blocks[rows]))
-    for chunk, found in zip(chunks, parts, strict=True):
-        chunk.found = found
+    found: dict[_Chunk, list[_Found]] = {chunk: [] for chunk in chunks}
+    for encoded, places in batches:
+        blocks, rows = encoded.blocks(), defaultdict[_Chunk, list[int]](list)
+        for row, place in enumerate(places):
+            rows[place.chunk].append(row)
+        for chunk, of_chunk in rows.items():
+            found[chunk].append(_Found([places[row].number for row in of_chunk], blocks[of_chunk]))
+    for chunk, parts in found.items():
+        chunk.found = parts
 
 
 def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> None:
@@ -190,14 +192,12 @@ def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> No
             given, as_bytes = request
             texts = [WindowedText.of(text, tokenizer) for text in given]
             cut.append((texts, as_bytes))
-            owners = np.repeat(np.arange(len(texts)), [len(text.windows) for text in texts])
-            windows = [window for text in texts for window in text.windows]
-            connection.send(_Cut(WindowBatch.of(windows), owners))
+            connection.send([text.windows for text in texts])
             continue
         texts, as_bytes = cut.popleft()
         found = [FoundPhrases.none(size)] * sum(len(text.windows) for text in texts)
         for part in request:
-            for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
+            for at, phrases in zip(part.windows, FoundPhrases.of(part.blocks), strict=True):
                 found[at] = phrases
         memories = memories_of(texts, found, size, fingerprint)
         if as_bytes:

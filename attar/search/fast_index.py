@@ -119,10 +119,10 @@ class FastCollector(Collector):
         super().__init__(projection)
         self._weights, self._device = _Weights.of(projection, device), device
         self._rows, self._columns = _triangle_of(projection.size, device)
-        self._batches: list[tuple[NDArray[np.int64], EncodedBatch, Tensor]] = []
+        self._batches: list[tuple[Sequence[int], EncodedBatch, Tensor]] = []
 
     @torch.inference_mode()
-    def add_batch(self, encoded: "EncodedBatch", owners: NDArray[np.int64]) -> None:
+    def add_batch(self, encoded: "EncodedBatch", owners: Sequence[int]) -> None:
         """Add windows, each of the text with the number in `owners`."""
         inside = encoded.windows.inside[..., None]
         weighted = self._weights.points(encoded.states, encoded.windows.ids, inside)
@@ -135,11 +135,10 @@ class FastCollector(Collector):
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         for owners, encoded, sums in self._batches:
-            ids = np.split(encoded.batch.ids, np.cumsum(encoded.batch.lengths)[:-1])
-            for number, pieces, row in zip(owners.tolist(), ids, sums.numpy(), strict=True):
-                unique, counts = np.unique(pieces, return_counts=True)
-                window = Sums(row, len(pieces), unique.astype(np.uint16), counts)
-                self.sums[number] = self.sums[number] + window if number in self.sums else window
+            for number, window, row in zip(owners, encoded.batch, sums.numpy(), strict=True):
+                unique, counts = np.unique(window.ids, return_counts=True)
+                of_window = Sums(row, len(window.ids), unique.astype(np.uint16), counts)
+                self.sums[number] = self.sums[number] + of_window if number in self.sums else of_window
         self._batches.clear()
         numbers = list(self.sums)
         for first in range(0, len(numbers), _ROOTS):
