@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from attar.errors import RecordError, ShapeError
 from attar.progress import one_thread
-from attar.reader.windows import WindowedText
+from attar.reader.windows import PARAGRAPH, WindowedText
 from attar.search.statistics import Floats, Projection, Statistics, unit_points
 
 if TYPE_CHECKING:
@@ -305,9 +305,13 @@ class Signer:
 
     def query(self, text: str) -> Floats:
         """A text as a query (`query_of`), by the states of its windows."""
-        collector = Collector(self.projection)
+        tokenizer, collector = self.reader.tokenizer, Collector(self.projection)
+        ((pieces, _),) = tokenizer.read_sentences([text])
+        windows = [pieces]
+        if not 0 < len(pieces) <= PARAGRAPH:  # so few are always one window
+            windows = [window.ids for window in WindowedText.of(text, tokenizer).windows]
         # Several threads round in another way, and a query must rank documents alike in every process.
         with one_thread():
-            for window in WindowedText.of(text, self.reader.tokenizer).windows:
-                collector(0, window.ids, self.reader.query_states(window.ids))
+            for ids in windows:
+                collector(0, ids, self.reader.query_states(ids))
         return query_of(collector.of().signature())
