@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 import typer
 
@@ -21,7 +22,6 @@ from attar.library.library import Library
 from attar.options import TransformerShape
 from attar.paper.compare import aligned_table
 from attar.paper.table1 import this_machine
-from attar.reader.encoding import WindowBatch
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
 from attar.training.data import read_passages
@@ -112,9 +112,8 @@ def of_encoder(
     encoder = reader._texts
     bare = reader.parts.network().encoder if encoder.device.type == "cpu" else encoder._encoder
     windows = [window for text in texts for window in WindowedText.of(text, reader.tokenizer).windows]
-    batch = WindowBatch.of(windows)
-    batches = [batch.at(order) for order in encoder.batches(batch.lengths)]
-    padded = [encoder._padded(windows) for windows in batches]
+    batches = [[windows[at] for at in order] for order in encoder.batches(windows)]
+    padded = [encoder._padded(batch) for batch in batches]
 
     def layers() -> None:
         for windows in padded:
@@ -130,7 +129,7 @@ def of_encoder(
     for run in (layers, phrases):
         run()
         times.append(fastest(run, rounds, clock))
-    return times[0], times[1], float(batch.lengths.mean())
+    return times[0], times[1], float(np.mean([len(window.ids) for window in windows]))
 
 
 def add_all(reader: Reader, texts: list[str], device: str) -> None:

@@ -167,8 +167,7 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         library.search(_QUESTION)
         searched, served = time.process_time(), anonymous_memory() - before
         reading = median_ms(lambda: reader.read(_TEXTS[2]), rounds)
-        ((ids, _),) = reader.tokenizer.read_sentences([_QUESTION])
-        encoding = median_ms(lambda: signer.query([ids]), rounds)
+        encoding = median_ms(lambda: signer.query(_QUESTION), rounds)
         names = iter(f"new {at}" for at in range(1_000))
         added = median_ms(lambda: library.add(next(names), _TEXTS[2]), rounds)
         # Never the same question twice: the scores of the last ones are kept.

@@ -12,7 +12,7 @@ from attar.nn.phrases import PhraseNetwork, QuickQuestions
 from attar.options import PhraseOptions, TransformerShape
 from attar.reader.parts import ReaderParts
 from attar.reader.reader import Reader
-from attar.search.statistics import STATISTICS_FILE, Statistics
+from attar.search.statistics import STATISTICS_FILE, Fitting, Statistics
 
 _WORDS = (
     "the a in of to and he she it they was were had left met ran wrote moved worked gave letter house town "
@@ -64,14 +64,14 @@ def save_tiny_reader(folder: Path, *, seed: int = 0) -> Path:
 
 def _statistics(reader: Reader) -> Statistics:
     encoder = reader.options.encoder
-    statistics = Statistics.empty(reader.fingerprint, size=encoder.size, pieces=encoder.vocabulary)
+    fitting = Fitting(reader.fingerprint, size=encoder.size, pieces=encoder.vocabulary)
 
     def add(_: int, ids: NDArray[np.int64], states: NDArray[np.float32]) -> None:
-        nonlocal statistics
-        statistics = statistics.with_words(ids).with_states(ids, states)
+        fitting.add_words(ids)
+        fitting.add_states(ids, states)
 
     reader.token_states(_TEXTS, add)
-    return statistics
+    return fitting.statistics()
 
 
 def load_tiny_reader(folder: Path, *, seed: int = 0) -> Reader:

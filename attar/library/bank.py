@@ -15,12 +15,11 @@ import numpy as np
 
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
 from attar.library.asking import ask_all
-from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestions
+from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestion
 from attar.library.documents import AskedByName, OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
-from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
 from attar.search.index import SearchIndex, SignatureTable
@@ -338,17 +337,18 @@ class _OnDevice:
         self._tokens, self.questions = reader.questions, DeviceQuestions(reader.parts, device)
         self._table = torch.from_numpy(reader.questions.words).to(device)
 
-    def look_up(self, questions: Sequence[str], places: "Sequence[BankPlace]") -> KnownQuestions:
+    def look_up(self, questions: Sequence[str], places: "Sequence[BankPlace]") -> list[KnownQuestion]:
         """What is known of questions once they are encoded and looked up in their documents."""
         # One that several documents are asked is encoded once.
         distinct = {question: at for at, question in enumerate(dict.fromkeys(questions))}
         pieces = self._tokens.pieces([without_preface(question) for question in distinct])
         order = np.array([distinct[question] for question in questions])
-        encoded, of_pieces = self.questions.encode(pieces), Ragged.of(pieces)
+        encoded = self.questions.encode(pieces)
         if len(distinct) < len(questions):
-            encoded, of_pieces = encoded.at(order), of_pieces.at(order)
+            encoded, pieces = encoded.at(order), [pieces[at] for at in order.tolist()]
         found = self.bank.look_up(places, encoded, self._table)
-        return KnownQuestions(list(questions), of_pieces, *encoded.arrays(), *found)
+        rows = zip(questions, pieces, *encoded.arrays(), *found, strict=True)
+        return [KnownQuestion(*row) for row in rows]
 
 
 def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from attar.errors import AttarError
 from attar.library.documents import OpenDocument, shown_answers
 from attar.library.library import Library
 from attar.memory.memory import Floats
-from attar.reader.fast_spans import JoinedPieces, JoinedSpans, Pieces, Ragged, Spans
-from attar.reader.questions import KnownQuery
+from attar.reader.fast_spans import Pieces, Spans
 from attar.reader.reader import Reader
 from attar.reader.second_look import SecondLook, SpanReader
 from attar.results import Answer
@@ -35,38 +35,19 @@ _PIECES = 2**15
 _CACHE = 2**30
 
 
-class KnownQuestions(NamedTuple):
-    """Questions: texts, word pieces, vectors `[Q, k]`, scores of "no answer" `[Q]`, and weights of pieces `[Q, l]`.
+class KnownQuestion(NamedTuple):
+    """A question: text, word pieces, vector `[k]`, score of "no answer", weights of pieces `[l]`.
 
-    Of each also the products with the phrases, and the overlap with the sentences, of its own document.
+    Also the products with the phrases, and the overlap with the sentences, of its document.
     """
 
-    questions: list[str]
-    pieces: Ragged
-    vectors: Floats
-    nulls: Floats
+    question: str
+    pieces: NDArray[Any]
+    vector: Floats
+    null: float
     weights: Floats
-    products: Ragged
-    overlaps: Ragged
-
-    def part(self, first: int, last: int) -> "KnownQuestions":
-        """Some of them."""
-        return KnownQuestions(
-            self.questions[first:last],
-            self.pieces.part(first, last),
-            self.vectors[first:last],
-            self.nulls[first:last],
-            self.weights[first:last],
-            self.products.part(first, last),
-            self.overlaps.part(first, last),
-        )
-
-
-@runtime_checkable
-class JoinedSpanReader(Protocol):
-    """Spans on a device (`attar.reader.fast_bank.DeviceSpans`)."""
-
-    def read_joined(self, inputs: JoinedPieces) -> JoinedSpans: ...
+    products: Floats
+    alone: Floats
 
 
 class Answerer:
@@ -79,26 +60,20 @@ class Answerer:
             self.reader.second_look = SecondLook(spans, reader.tokenizer, _PIECES)
 
     def answer(
-        self, known: KnownQuestions, documents: Sequence[OpenDocument], top: int | None, look: int
+        self, known: Sequence[KnownQuestion], documents: Sequence[OpenDocument], top: int | None, look: int
     ) -> list[list[Answer]]:
         """The answers to each question from its document, as users get them."""
         reader, neighbours = self.reader, self.reader.questions.neighbours
-        queries = [
-            KnownQuery.of(reader.questions.query(without_preface(question), *of), *found)
-            for question, *of, found in _rows(known)
-        ]
-        scored = [
-            query.scored(query.products, document.memory.phrases, neighbours)
-            for query, document in zip(queries, documents, strict=True)
-        ]
+        queries, scored = [], []
+        for asked, document in zip(known, documents, strict=True):
+            plain = without_preface(asked.question)
+            query = reader.questions.query(plain, asked.pieces, asked.vector, asked.null, asked.weights)
+            queries.append(query)
+            scored.append(query.scored(asked.products, document.memory.phrases, neighbours, asked.alone))
         texts = [document.text for document in documents]
         names = [document.name for document in documents]
         ranked = reader.ranked_answers(queries, scored, top=top, texts=texts, names=names, look=look)
-        return list(map(shown_answers, known.questions, ranked, documents))
-
-
-def _rows(known: KnownQuestions) -> Any:
-    return zip(*known[:5], zip(known.products, known.overlaps, strict=True), strict=True)
+        return list(map(shown_answers, [each.question for each in known], ranked, documents))
 
 
 class AnswerPool:
@@ -126,7 +101,7 @@ class AnswerPool:
     def answer(
         self,
         answerer: Answerer,
-        questions: KnownQuestions,
+        questions: list[KnownQuestion],
         documents: list[OpenDocument],
         top: int | None,
         look: int,
@@ -142,7 +117,7 @@ class AnswerPool:
     def _answer_in_parts(
         self,
         answerer: Answerer,
-        questions: KnownQuestions,
+        questions: list[KnownQuestion],
         documents: list[OpenDocument],
         top: int | None,
         look: int,
@@ -157,21 +132,19 @@ class AnswerPool:
             while parts or waiting:
                 if parts and (worker := self._idle_worker(wait=not waiting)) is not None:
                     first, last = waiting[worker] = parts.popleft()
-                    worker.send((questions.part(first, last), versions[first:last], top, look))
+                    worker.send((questions[first:last], versions[first:last], top, look))
                     continue
                 replies = receive(list(waiting))
-                _look_again(answerer.spans, [each for each in replies if isinstance(each[1], JoinedPieces)])
+                _look_again(answerer.spans, [each for each in replies if isinstance(each[1], list)])
                 for worker, reply in replies:
-                    if not isinstance(reply, JoinedPieces):
+                    if not isinstance(reply, list):
                         first, last = waiting.pop(worker)
                         self._idle.put(worker)
                         # None: a document has changed since.
                         answers[first] = (
                             _decode(reply)
                             if reply is not None
-                            else answerer.answer(
-                                questions.part(first, last), documents[first:last], top, look
-                            )
+                            else answerer.answer(questions[first:last], documents[first:last], top, look)
                         )
         except BaseException:
             self.close()  # some wait for what nobody sends
@@ -190,17 +163,14 @@ class AnswerPool:
         return worker
 
 
-def _look_again(spans: SpanReader, inputs: list[tuple[Worker, JoinedPieces]]) -> None:
+def _look_again(spans: SpanReader, inputs: list[tuple[Worker, list[Pieces]]]) -> None:
     """Read the sentences that processes ask for together, and send each its own."""
     if not inputs:
         return
-    assert isinstance(spans, JoinedSpanReader)  # on a device
-    found = spans.read_joined(JoinedPieces.chained([pieces for _, pieces in inputs]))
-    first = 0
-    for worker, pieces in inputs:
-        last = first + len(pieces.texts)
-        worker.send(found.part(first, last))
-        first = last
+    found = spans.read([pieces for _, several in inputs for pieces in several])
+    for worker, several in inputs:
+        worker.send(found[: len(several)])
+        del found[: len(several)]
 
 
 class _SpansThere:
@@ -210,9 +180,9 @@ class _SpansThere:
         self._connection, self.longest = connection, longest
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
-        self._connection.send(JoinedPieces.of(inputs))
-        found: JoinedSpans = self._connection.recv()
-        return found.spans()
+        self._connection.send(inputs)
+        found: list[Spans] = self._connection.recv()
+        return found
 
 
 def answer_questions(connection: Connection, path: str, folder: str | None) -> None:

@@ -31,7 +31,7 @@ from attar.progress import Progress
 from attar.reader.folders import ReaderFolder
 from attar.results import Refit, Reread
 from attar.search.signatures import Signer
-from attar.search.statistics import Statistics, default_statistics
+from attar.search.statistics import Fitting, default_statistics
 from attar.store.maintenance import source_version
 from attar.store.records import DocumentEntry, Fault, Record
 from attar.store.store import Store
@@ -254,17 +254,15 @@ def _fitted(
     encoder = reader.options.encoder
     # A learned map belongs to the reader, whichever the documents are.
     default = default_statistics(reader.fingerprint, reader.folder)
-    statistics = Statistics.empty(
+    fitting = Fitting(
         reader.fingerprint,
         size=encoder.size,
         pieces=encoder.vocabulary,
         map=None if default is None else default.map,
     )
     for _, text in _texts(stores, listed, "fitting", progress):
-        statistics = _with_text(statistics, reader, text)
-    if not statistics.tokens:
-        raise OptionError("no document of the library has a text to fit statistics to", "add some first")
-    return Signer.of(reader, statistics)
+        _add_text(fitting, reader, text)
+    return Signer.of(reader, fitting.statistics())
 
 
 def _count_without_text(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
@@ -293,14 +291,13 @@ def _texts(
                     yield record, text
 
 
-def _with_text(statistics: Statistics, reader: "Reader", text: str) -> Statistics:
-    """Statistics continued by a text, window by window: the states of a long one would not fit into memory."""
+def _add_text(fitting: Fitting, reader: "Reader", text: str) -> None:
+    """Continue the sums by a text, window by window: the states of a long one would not fit into memory."""
     pieces: list[NDArray[np.int64]] = []
 
     def add(_: int, ids: NDArray[np.int64], states: NDArray[np.float32]) -> None:
-        nonlocal statistics
         pieces.append(np.unique(ids))
-        statistics = statistics.with_states(ids, states)
+        fitting.add_states(ids, states)
 
     reader.token_states([text], add)
-    return statistics.with_words(np.concatenate(pieces) if pieces else np.zeros(0, np.int64))
+    fitting.add_words(np.concatenate(pieces) if pieces else np.zeros(0, np.int64))

@@ -253,11 +253,6 @@ class Memory:
         )
         return wrap(KIND, b"".join(parts), "memory")
 
-    def with_bytes(self, data: bytes) -> "Memory":
-        """The same memory, whose bytes another process has made already."""
-        self.__dict__["_bytes"] = data
-        return self
-
     @classmethod
     def from_bytes(cls, buffer: Buffer, name: str = "") -> "Memory":
         """The memory in a buffer; everything that the bytes claim is checked. `name` is its document's, for errors.

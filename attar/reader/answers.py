@@ -59,7 +59,9 @@ class RankedPhrases(NamedTuple):
         """What the calibration of the first phrase is computed from."""
         first = self.phrases[0]
         second = self.phrases[1].probability if len(self.phrases) > 1 else 0.0
-        margin = _log_odds_of_any(self.absent)
+        # The log-odds that any phrase answers, from the probability that none does.
+        absent = min(max(self.absent, 1e-30), 1 - 1e-12)
+        margin = float(np.log((1 - absent) / absent))
         return features_of(query, index, first.phrase, first.probability, second, margin)
 
 
@@ -224,12 +226,6 @@ def _shared_out(probabilities: list[float], right: float, others: float) -> list
     rest = [right * probability / max(probabilities[0], 1e-30) for probability in probabilities[1:]]
     factor = min(1.0, max(others, 0.0) / max(sum(rest), 1e-30))
     return [right, *(probability * factor for probability in rest)]
-
-
-def _log_odds_of_any(absent: float) -> float:
-    """The log-odds that any phrase answers, from the probability that none does."""
-    bounded = min(max(absent, 1e-30), 1 - 1e-12)
-    return float(np.log((1 - bounded) / bounded))
 
 
 def calibration_for(question: str, fitted: Calibration | None) -> Calibration | None:

@@ -62,27 +62,6 @@ def device_errors(device: "torch.device") -> Iterator[None]:
         raise DeviceError(f"{device} does not read any more: {reason}", remedy) from fault
 
 
-class WindowBatch(NamedTuple):
-    """Windows one after another: ids and sentence numbers of all pieces `[N]`, and the length of each `[B]`."""
-
-    ids: NDArray[np.int64]
-    sentences: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, windows: Sequence[Window]) -> "WindowBatch":
-        ids, sentences = ([getattr(window, name) for window in windows] for name in ("ids", "sentences"))
-        none = np.zeros(0, np.int64)
-        lengths = np.array([len(row) for row in ids], np.int64)
-        return cls(np.concatenate([none, *ids]), np.concatenate([none, *sentences]), lengths)
-
-    def at(self, order: NDArray[np.int64]) -> "WindowBatch":
-        """Some of the windows, in this order."""
-        starts, lengths = (np.cumsum(self.lengths) - self.lengths)[order], self.lengths[order]
-        places = np.arange(lengths.sum()) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-        return WindowBatch(self.ids[places], self.sentences[places], lengths)
-
-
 class PaddedWindows(NamedTuple):
     """Windows on the device, between [CLS] and [SEP]: `[B, n]`; `mask` is where they are, `inside` without the two."""
 
@@ -95,7 +74,9 @@ class PaddedWindows(NamedTuple):
 class EncodedBatch:
     """What was found in windows; it is on its way from the device until somebody asks for it."""
 
-    def __init__(self, batch: WindowBatch, spans: "Tensor", windows: PaddedWindows, states: "Tensor") -> None:
+    def __init__(
+        self, batch: Sequence[Window], spans: "Tensor", windows: PaddedWindows, states: "Tensor"
+    ) -> None:
         """`spans` are the bytes of phrases (`FoundPhrases.of`), `states` `[B, n, d]` what signatures are made of."""
         self.batch, self.windows, self.states = batch, windows, states
         self._spans, self._arrived = spans, None
@@ -119,8 +100,8 @@ class EncodedBatch:
 
     def window_states(self) -> list[Floats]:
         """The states `[n, d]` of the pieces of each window."""
-        states, lengths = self.states.float().cpu().numpy(), self.batch.lengths.tolist()
-        return [rows[1 : length + 1] for rows, length in zip(states, lengths, strict=True)]
+        states = self.states.float().cpu().numpy()
+        return [rows[1 : len(window.ids) + 1] for rows, window in zip(states, self.batch, strict=True)]
 
 
 class TextEncoder:
@@ -147,14 +128,15 @@ class TextEncoder:
         tables = (tokenizer.continuing, tokenizer.articles, tokenizer.marks)
         return [torch.from_numpy(table).to(self.device) for table in tables]
 
-    def batches(self, lengths: NDArray[np.int64], pieces: int | None = None) -> list[NDArray[np.int64]]:
+    def batches(self, windows: Sequence[Window], pieces: int | None = None) -> list[NDArray[np.int64]]:
         """The numbers of windows that are encoded together.
 
         On a CPU each is encoded alone: that is as fast, and its phrases have the same bytes whatever is read with it,
         so that extending equals reading at once. A GPU gets windows of similar length, so that little is padding.
         """
         if pieces is None and self.device.type == "cpu":
-            return [*np.arange(len(lengths))[:, None]]
+            return [*np.arange(len(windows))[:, None]]
+        lengths = np.array([len(window.ids) for window in windows], np.int64)
         order = np.argsort(lengths, kind="stable")
         widths, made, first = lengths[order] + 2, [], 0
         while first < len(order):
@@ -164,7 +146,7 @@ class TextEncoder:
             first = last
         return made
 
-    def states(self, windows: WindowBatch) -> list[Floats]:
+    def states(self, windows: Sequence[Window]) -> list[Floats]:
         """The hidden states of each window that signatures are made of, by as few layers as these need."""
         import torch
 
@@ -173,7 +155,7 @@ class TextEncoder:
             states = self._encoder(padded.ids, padded.mask, layers=self._signature_layers)
         return EncodedBatch(windows, padded.ids, padded, states).window_states()
 
-    def encode(self, windows: WindowBatch) -> EncodedBatch:
+    def encode(self, windows: Sequence[Window]) -> EncodedBatch:
         """The phrases of windows; nothing waits for the device before they are asked for."""
         import torch
 
@@ -189,7 +171,7 @@ class TextEncoder:
             priors = network.priors(network.piece_priors(hidden), self._valid(padded))
             if settings.distinct:
                 priors = _distinct(padded.ids, priors, *self._tables[1:])
-            counts = np.ceil(settings.density * windows.lengths)
+            counts = np.ceil(settings.density * np.array([len(window.ids) for window in windows]))
             most = torch.from_numpy(counts).to(self.device)
             places, values = _likeliest(priors.flatten(1), most, int(counts.max()))
             firsts = places.clamp(min=0) // LONGEST
@@ -202,7 +184,7 @@ class TextEncoder:
     def encode_all(
         self,
         windows: Sequence[Window],
-        encode: Callable[[WindowBatch], Result],
+        encode: Callable[[Sequence[Window]], Result],
         take: Callable[[NDArray[np.int64], Result], None],
     ) -> None:
         """Encode windows in batches; `take` gets the numbers of each batch's windows and its result, in order.
@@ -210,10 +192,10 @@ class TextEncoder:
         Each batch is encoded by one thread, as many at a time as torch has threads: threads that share one wait for
         each other, and could round it in another way.
         """
-        batches = self.batches(np.array([len(window.ids) for window in windows], np.int64))
+        batches = self.batches(windows)
 
         def encode_batch(batch: NDArray[np.int64]) -> Result:
-            return encode(WindowBatch.of([windows[at] for at in batch]))
+            return encode([windows[at] for at in batch])
 
         with inference() as threads, ThreadPoolExecutor(threads) as pool:
             several = min(threads, len(batches)) > 1
@@ -226,14 +208,15 @@ class TextEncoder:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _padded(self, windows: WindowBatch) -> PaddedWindows:
+    def _padded(self, windows: Sequence[Window]) -> PaddedWindows:
         import torch
 
-        tokenizer, lengths = self._parts.tokenizer, windows.lengths[:, None]
+        tokenizer, lengths = self._parts.tokenizer, np.array([[len(window.ids)] for window in windows])
         at = np.arange(int(lengths.max()) + 2)
         inside = (at > 0) & (at <= lengths)
         ids, sentences = np.zeros(inside.shape, np.int64), np.zeros(inside.shape, np.int64)
-        ids[inside], sentences[inside] = windows.ids, windows.sentences
+        ids[inside] = np.concatenate([window.ids for window in windows])
+        sentences[inside] = np.concatenate([window.sentences for window in windows])
         ids[:, 0] = tokenizer.cls
         ids[at == lengths + 1] = tokenizer.sep
         parts = [torch.from_numpy(part) for part in (ids, sentences, at <= lengths + 1, inside)]

@@ -17,7 +17,7 @@ from torch import Tensor
 from attar.memory.memory import Floats, Memory
 from attar.memory.phrases import PhraseIndex
 from attar.nn.spans import SpanNetwork
-from attar.reader.fast_spans import JoinedPieces, JoinedSpans, Pieces, Ragged, Spans
+from attar.reader.fast_spans import Pieces, Spans
 from attar.reader.parts import ReaderParts
 
 # Numbers that a step makes for questions that are looked up together: 1 GB.
@@ -72,7 +72,7 @@ class PhraseBank:
     @torch.inference_mode()
     def look_up(
         self, places: Sequence[BankPlace], asked: "EncodedOnDevice", table: Tensor
-    ) -> tuple[Ragged, Ragged]:
+    ) -> tuple[list[Floats], list[Floats]]:
         """The products of each question with the phrases, and the word overlap with the sentences, of its document.
 
         `table` `[V, w]` are the vectors of word pieces, which belong to the reader.
@@ -81,14 +81,13 @@ class PhraseBank:
         # Documents of about the same size together, the smallest first: each is padded to the largest.
         order = np.argsort(columns[:, 1] + columns[:, 3], kind="stable")
         counts = _counts_together(columns[order], table.shape[1] + 2 * asked.ids.shape[1])
-        groups = [np.arange(len(order))] if len(counts) == 1 else np.split(order, np.cumsum(counts)[:-1])
+        groups = np.split(order, np.cumsum(counts)[:-1])
         made = [self._look_up(columns[group], asked.at(group), table) for group in groups]
-        order = np.concatenate(groups)
-        found = tuple(
-            Ragged.sized(torch.cat(parts).cpu().numpy(), sizes[order])
-            for parts, sizes in zip(zip(*made, strict=True), (columns[:, 1], columns[:, 4]), strict=True)
+        back = np.argsort(order)
+        products, overlaps = (
+            _parted(torch.cat(parts).cpu().numpy(), columns[order, column], back)
+            for parts, column in zip(zip(*made, strict=True), (1, 4), strict=True)
         )
-        products, overlaps = found if len(groups) == 1 else (each.at(np.argsort(order)) for each in found)
         return products, overlaps
 
     def _look_up(
@@ -112,6 +111,12 @@ class PhraseBank:
         return products[_first_ones(most.phrase_count, columns[:, 1])], alone[
             _first_ones(most.sentences, columns[:, 4])
         ]
+
+
+def _parted(joined: Floats, sizes: NDArray[np.int64], order: NDArray[np.intp]) -> list[Floats]:
+    """Parts of these sizes, in another order."""
+    parts = np.split(joined, np.cumsum(sizes)[:-1])
+    return [parts[at] for at in order.tolist()]
 
 
 def _first_ones(count: int, sizes: Tensor) -> Tensor:
@@ -232,37 +237,36 @@ class DeviceSpans:
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
-        return self.read_joined(JoinedPieces.of(inputs)).spans()
-
-    @torch.inference_mode()
-    def read_joined(self, inputs: JoinedPieces) -> JoinedSpans:
-        """`read` of inputs that came from another process."""
-        lengths = np.diff(inputs.questions.bounds) + np.diff(inputs.texts.bounds) + 1
-        order, made = np.argsort(lengths, kind="stable"), []
-        left = order
+        lengths = np.array([len(pieces.question) + len(pieces.text) + 1 for pieces in inputs])
+        left = np.argsort(lengths, kind="stable")
+        found: dict[int, Spans] = {}
         while len(left):
             # The longest first: it says how many of about its length are read together.
             count = max(1, _PIECES // int(lengths[left[-1]]))
-            together, left = left[-count:], left[:-count]
-            made.append(self._read(inputs.at(together)))
-        found = JoinedSpans.chained(made[::-1])
-        return found.at(np.argsort(order))
+            together, left = left[-count:].tolist(), left[:-count]
+            found |= zip(together, self._read([inputs[at] for at in together]), strict=True)
+        return [found[at] for at in range(len(inputs))]
 
-    def _read(self, inputs: JoinedPieces) -> JoinedSpans:
-        asked, sizes = np.diff(inputs.questions.bounds), np.diff(inputs.texts.bounds)
+    @torch.inference_mode()
+    def _read(self, inputs: Sequence[Pieces]) -> list[Spans]:
+        asked, sizes = (np.array([len(pieces[part]) for pieces in inputs]) for part in (0, 1))
         ends = asked + sizes
         at = np.arange(int(ends.max()) + 1)
         of_question, inside = at < asked[:, None], (at >= asked[:, None]) & (at < ends[:, None])
         ids = np.zeros(inside.shape, np.int64)
-        ids[of_question], ids[inside] = inputs.questions.joined, inputs.texts.joined
+        ids[of_question], ids[inside] = (np.concatenate(part) for part in zip(*inputs, strict=True))
         ids[np.arange(len(ends)), ends] = self._parts.tokenizer.sep
         given = (ids, at <= ends[:, None], of_question.astype(np.int64), inside)
         pieces, mask, kinds, inner = (torch.from_numpy(part).to(self._device) for part in given)
         scores, present = self._network(pieces, mask, kinds, inner)
         found = torch.cat((scores[:, 0][inner], scores[:, 1][inner], present)).float().cpu().numpy()
-        total = len(inputs.texts.joined)
-        starts, stops = (Ragged.sized(part, sizes) for part in (found[:total], found[total : 2 * total]))
-        return JoinedSpans(starts, stops, found[2 * total :])
+        parts = np.split(found, np.cumsum(np.append(sizes, sizes)))
+        return [
+            Spans(starts, stops, float(is_there))
+            for starts, stops, is_there in zip(
+                parts[: len(inputs)], parts[len(inputs) : -1], parts[-1], strict=True
+            )
+        ]
 
 
 def padded(pieces: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

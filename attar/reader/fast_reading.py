@@ -5,10 +5,9 @@ of many texts are encoded together by this process, which does little else: the 
 encoder takes a hundred times as long as all the rest, and this gains nothing.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import pairwise
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any, NamedTuple
@@ -17,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
-from attar.memory.phrases import ARRAYS, PhraseIndex
 from attar.progress import Progress, check_stopped
-from attar.reader.encoding import EncodedBatch, TextEncoder, WindowBatch, inference
-from attar.reader.windows import FoundPhrases, PieceTokenizer, WindowedText, memories_of, text_groups
+from attar.reader.encoding import EncodedBatch, TextEncoder, inference
+from attar.reader.windows import FoundPhrases, PieceTokenizer, Window, WindowedText, memories_of, text_groups
 from attar.workers import Worker, count_workers, receive
 
 # Characters of the texts that a process gets at a time: about a hundred paragraphs.
@@ -30,20 +28,13 @@ WORTH_IT = 2**20
 # Chunks of texts that a process has at a time: it cuts the next ones while the device encodes the first.
 _IN_FLIGHT = 3
 # Called with what was encoded together, and the number of the text of each of its windows.
-OnBatch = Callable[[EncodedBatch, NDArray[np.int64]], None]
-
-
-class _Cut(NamedTuple):
-    """The windows of some texts, and the number of each one's text."""
-
-    windows: WindowBatch
-    owners: NDArray[np.int64]
+OnBatch = Callable[[EncodedBatch, Sequence[int]], None]
 
 
 class _Found(NamedTuple):
     """What was found in some of the windows: their numbers, and their phrases as `EncodedBatch.blocks` gives them."""
 
-    windows: NDArray[np.int64]
+    windows: list[int]
     blocks: NDArray[np.uint8]
 
 
@@ -54,8 +45,17 @@ class _Chunk:
     process: "_Process"
     first: int
     texts: list[str]
-    cut: _Cut | None = None
+    windows: Sequence[list[Window]] = ()  # of each text
     found: list[_Found] | None = None
+
+
+class _Place(NamedTuple):
+    """A window for the device: its number in its chunk, and the number of its text."""
+
+    chunk: _Chunk
+    number: int
+    text: int
+    window: Window
 
 
 @dataclass(eq=False)
@@ -104,7 +104,7 @@ class _Reading:
     def read(self, workers: Sequence[Worker]) -> list[Memory]:
         processes = {worker: _Process(worker) for worker in workers}
         waiting: list[_Chunk] = []  # for the device
-        on_device: deque[tuple[list[_Chunk], list[tuple[EncodedBatch, NDArray[np.int64]]]]] = deque()
+        on_device: deque[tuple[list[_Chunk], list[tuple[EncodedBatch, list[_Place]]]]] = deque()
         while True:
             check_stopped()
             for process in processes.values():
@@ -138,101 +138,48 @@ class _Reading:
             # What is read for a library is written next: its bytes are made by the processes, too.
             process.worker.send((process.awaited.texts, self._on_batch is not None))
 
-    def _take(self, process: _Process, reply: "_Cut | _Packed") -> _Chunk | None:
-        """Take a reply; returns the chunk if the device is to encode its windows."""
+    def _take(self, process: _Process, reply: Any) -> _Chunk | None:
+        """Take a reply, windows of each text or memories; returns the chunk if the device is to encode its windows."""
         chunk, process.awaited = process.awaited, None
         assert chunk is not None  # else nothing was awaited
-        if isinstance(reply, _Cut):
-            chunk.cut = reply
-            if len(reply.windows.lengths):
+        if chunk.found is None:
+            chunk.windows = reply
+            if any(reply):
                 return chunk
             chunk.found = []
             return None
-        self._memories[chunk.first : chunk.first + len(chunk.texts)] = reply.memories()
+        self._memories[chunk.first : chunk.first + len(chunk.texts)] = reply
         self._done += len(chunk.texts)
         self._progress("reading", self._done, len(self._memories))
         return None
 
-    def _encode(self, chunks: Sequence[_Chunk]) -> list[tuple[EncodedBatch, NDArray[np.int64]]]:
-        cuts = [chunk.cut for chunk in chunks if chunk.cut is not None]
-        parts = zip(*(cut.windows for cut in cuts), strict=True)
-        joined = WindowBatch(*(np.concatenate(part) for part in parts))
+    def _encode(self, chunks: Sequence[_Chunk]) -> list[tuple[EncodedBatch, list[_Place]]]:
+        places: list[_Place] = []
+        for chunk in chunks:
+            owned = [(text, window) for text, of in enumerate(chunk.windows, chunk.first) for window in of]
+            places += [_Place(chunk, number, *each) for number, each in enumerate(owned)]
         batches = []
-        for order in self._encoder.batches(joined.lengths):
-            encoded = self._encoder.encode(joined.at(order))
+        for order in self._encoder.batches([place.window for place in places]):
+            chosen = [places[at] for at in order.tolist()]
+            encoded = self._encoder.encode([place.window for place in chosen])
             if self._on_batch is not None:
-                owners = [cut.owners + chunk.first for chunk, cut in zip(chunks, cuts, strict=True)]
-                self._on_batch(encoded, np.concatenate(owners)[order])
+                self._on_batch(encoded, [place.text for place in chosen])
             del encoded.states, encoded.windows  # of the device's memory
-            batches.append((encoded, order))
+            batches.append((encoded, chosen))
         return batches
 
 
-def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, NDArray[np.int64]]]) -> None:
+def _deliver(chunks: Sequence[_Chunk], batches: Sequence[tuple[EncodedBatch, list[_Place]]]) -> None:
     """Give every chunk what was found in its windows, once it has arrived."""
-    counts = [len(chunk.cut.windows.lengths) for chunk in chunks if chunk.cut is not None]
-    bounds = np.cumsum([0, *counts])
-    parts: list[list[_Found]] = [[] for _ in chunks]
-    for encoded, order in batches:
-        blocks, whose = encoded.blocks(), np.searchsorted(bounds, order, side="right") - 1
-        for at in np.unique(whose).tolist():
-            rows = np.flatnonzero(whose == at)
-            parts[at].append(_Found(order[rows] - bounds[at], blocks[rows]))
-    for chunk, found in zip(chunks, parts, strict=True):
-        chunk.found = found
-
-
-# The arrays of a memory and of its index; and what else the index has.
-_OF_MEMORY = ("numbers", "scales")
-_OF_INDEX = (*ARRAYS, "sentences")
-_OTHERS = tuple(each.name for each in fields(PhraseIndex) if each.name not in _OF_INDEX)
-
-
-class _Packed(NamedTuple):
-    """Memories of phrases with their arrays joined: a tenth of the time that unpickling each of them takes."""
-
-    joined: list[NDArray[Any]]  # by array of `_OF_MEMORY` and `_OF_INDEX`
-    bounds: list[list[int]]  # where each memory begins in them
-    others: list[tuple[Any, ...]]
-    tokens: list[int]
-    reader: str
-    written: list[bytes] | None  # as `Memory.to_bytes`
-
-    @classmethod
-    def of(cls, memories: Sequence[Memory], reader: str, as_bytes: bool) -> "_Packed":
-        indexes = [memory.phrases for memory in memories]
-        columns = [[getattr(memory, name) for memory in memories] for name in _OF_MEMORY]
-        columns += [[getattr(index, name) for index in indexes] for name in _OF_INDEX]
-        return cls(
-            [np.concatenate(column) for column in columns],
-            [np.cumsum([0, *map(len, column)]).tolist() for column in columns],
-            [tuple(getattr(index, name) for name in _OTHERS) for index in indexes],
-            [memory.tokens for memory in memories],
-            reader,
-            [memory.to_bytes() for memory in memories] if as_bytes else None,
-        )
-
-    def memories(self) -> list[Memory]:
-        columns = [
-            [array[first:last] for first, last in pairwise(bounds)]
-            for array, bounds in zip(self.joined, self.bounds, strict=True)
-        ]
-        memories = []
-        for at, (numbers, scales, *arrays) in enumerate(zip(*columns, strict=True)):
-            index = PhraseIndex(
-                **dict(zip(_OF_INDEX, arrays, strict=True)),
-                **dict(zip(_OTHERS, self.others[at], strict=True)),
-            )
-            memory = Memory(
-                form="phrases",
-                numbers=numbers,
-                scales=scales,
-                phrases=index,
-                tokens=self.tokens[at],
-                reader=self.reader,
-            )
-            memories.append(memory if self.written is None else memory.with_bytes(self.written[at]))
-        return memories
+    found: dict[_Chunk, list[_Found]] = {chunk: [] for chunk in chunks}
+    for encoded, places in batches:
+        blocks, rows = encoded.blocks(), defaultdict[_Chunk, list[int]](list)
+        for row, place in enumerate(places):
+            rows[place.chunk].append(row)
+        for chunk, of_chunk in rows.items():
+            found[chunk].append(_Found([places[row].number for row in of_chunk], blocks[of_chunk]))
+    for chunk, parts in found.items():
+        chunk.found = parts
 
 
 def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> None:
@@ -245,13 +192,15 @@ def work(connection: Connection, data: bytes, size: int, fingerprint: str) -> No
             given, as_bytes = request
             texts = [WindowedText.of(text, tokenizer) for text in given]
             cut.append((texts, as_bytes))
-            owners = np.repeat(np.arange(len(texts)), [len(text.windows) for text in texts])
-            windows = [window for text in texts for window in text.windows]
-            connection.send(_Cut(WindowBatch.of(windows), owners))
+            connection.send([text.windows for text in texts])
             continue
         texts, as_bytes = cut.popleft()
         found = [FoundPhrases.none(size)] * sum(len(text.windows) for text in texts)
         for part in request:
-            for at, phrases in zip(part.windows.tolist(), FoundPhrases.of(part.blocks), strict=True):
+            for at, phrases in zip(part.windows, FoundPhrases.of(part.blocks), strict=True):
                 found[at] = phrases
-        connection.send(_Packed.of(memories_of(texts, found, size, fingerprint), fingerprint, as_bytes))
+        memories = memories_of(texts, found, size, fingerprint)
+        if as_bytes:
+            for memory in memories:
+                memory.to_bytes()  # made once, and sent with it
+        connection.send(memories)

@@ -3,14 +3,10 @@
 Matrices have a scale per row, activations one per token: what a token becomes does not depend on what else is read
 with it, so an answer does not depend on the other questions of a batch. Products of integers below 2**24 are exact in
 float32, too: with torch, which has int8 products, the same numbers come out in a quarter of the time.
-
-Many inputs, and what is found in them, go to other processes and to a device as one array (`Ragged`).
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +39,44 @@ class Pieces(NamedTuple):
     text: NDArray[np.integer[Any]]
 
 
+class Int8Encoder:
+    """A transformer with its word vectors, without torch. Layers are made when they are first needed."""
+
+    def __init__(
+        self,
+        weights: Mapping[str, NDArray[Any]],
+        part: str,
+        words: Callable[[NDArray[np.integer[Any]]], Floats],
+        *,
+        heads: int,
+        quick: bool = False,
+    ) -> None:
+        """An encoder of the weights under a name. `words` gives the vectors of word pieces; `quick` as for layers."""
+        self._weights, self._words, self._heads, self._quick = weights, words, heads, quick
+        self._positions, self._types, *self._norm = (
+            to_floats(weights, f"{part}.{name}")
+            for name in ("positions.weight", "types.weight", "norm.weight", "norm.bias")
+        )
+        self._layers: dict[str, Int8Layer] = {}
+        self.longest = len(self._positions)
+
+    def states(
+        self,
+        ids: NDArray[np.integer[Any]],
+        places: NDArray[np.intp],
+        kinds: int | NDArray[np.intp],
+        bounds: NDArray[np.int64],
+        layers: Sequence[str],
+    ) -> Floats:
+        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
+        x = normalized(self._words(ids) + self._positions[places] + self._types[kinds], *self._norm)
+        for name in layers:
+            if name not in self._layers:
+                self._layers[name] = Int8Layer(self._weights, name, self._heads, quick=self._quick)
+            x = self._layers[name].forward(x, bounds)
+        return x
+
+
 class FastSpans:
     """The network of a second look. `words` gives the vectors of word pieces, which it shares with its reader."""
 
@@ -54,33 +88,24 @@ class FastSpans:
         heads: int,
         separator: int,
     ) -> None:
-        self._words, self._separator = words, separator
-
-        def floats(name: str) -> Floats:
-            return to_floats(weights, f"look.{name}")
-
-        self._positions, self._types = (floats(f"encoder.{name}.weight") for name in ("positions", "types"))
-        self._norm = floats("encoder.norm.weight"), floats("encoder.norm.bias")
+        self._separator = separator
+        self._encoder = Int8Encoder(weights, "look.encoder", words, heads=heads)
         count = len({name.split(".")[4] for name in weights if name.startswith(LOOK_LAYERS)})
-        self._layers = [Int8Layer(weights, f"{LOOK_LAYERS}.{at}", heads) for at in range(count)]
-        self._ends = floats("ends.weight").T, floats("ends.bias")
-        self._present = floats("present.weight").T, floats("present.bias")
-        self.longest = len(self._positions)
+        self._layers = [f"{LOOK_LAYERS}.{at}" for at in range(count)]
+        self._ends, self._present = (
+            (to_floats(weights, f"look.{name}.weight").T, to_floats(weights, f"look.{name}.bias"))
+            for name in ("ends", "present")
+        )
+        self.longest = self._encoder.longest
 
     def read(self, inputs: Sequence[Pieces]) -> list[Spans]:
         """Start and end scores and presence of each input, of at most `longest` pieces with the last [SEP]."""
-        lengths = [len(pieces.question) + len(pieces.text) + 1 for pieces in inputs]
-        ids = np.concatenate(
-            [np.concatenate((pieces.question, pieces.text, [self._separator])) for pieces in inputs]
-        )
-        places = np.concatenate([np.arange(length) for length in lengths])
         asked = [len(pieces.question) for pieces in inputs]
-        of_question = places < np.repeat(asked, lengths)
-        x = self._words(ids) + self._positions[places] + self._types[of_question.astype(np.intp)]
-        x = normalized(x, *self._norm)
-        bounds = np.cumsum([0, *lengths])
-        for layer in self._layers:
-            x = layer.forward(x, bounds)
+        parts = [part for pieces in inputs for part in (*pieces, np.array([self._separator]))]
+        lengths = [len(pieces.question) + len(pieces.text) + 1 for pieces in inputs]
+        places, bounds = np.concatenate([np.arange(length) for length in lengths]), np.cumsum([0, *lengths])
+        of_question = (places < np.repeat(asked, lengths)).astype(np.intp)
+        x = self._encoder.states(np.concatenate(parts), places, of_question, bounds, self._layers)
         found = []
         for first, last, question in zip(bounds[:-1].tolist(), bounds[1:].tolist(), asked, strict=True):
             # One input at a time: the last digits of a product depend on how many rows it has.
@@ -218,90 +243,3 @@ def gelu(x: Floats) -> Floats:
         np.maximum(rows, 0, out=rows)
         rows += tail
     return x
-
-
-@dataclass(frozen=True, eq=False)
-class Ragged:
-    """Arrays of different lengths one after another, which are sent to another process as one.
-
-    >>> ragged = Ragged.of([np.array([1, 2]), np.array([3])])
-    >>> [part.tolist() for part in ragged.at(np.array([1, 0]))]
-    [[3], [1, 2]]
-    """
-
-    joined: NDArray[Any]
-    bounds: NDArray[np.int64]  # where each begins, and the last ends
-
-    @classmethod
-    def of(cls, arrays: Sequence[NDArray[Any]]) -> "Ragged":
-        return cls.sized(np.concatenate(arrays), np.array([len(array) for array in arrays]))
-
-    @classmethod
-    def sized(cls, joined: NDArray[Any], sizes: NDArray[np.int64]) -> "Ragged":
-        return cls(joined, np.concatenate(([0], np.cumsum(sizes))))
-
-    @classmethod
-    def chained(cls, parts: "Sequence[Ragged]") -> "Ragged":
-        """Those of several, one after another."""
-        sizes = np.concatenate([np.diff(part.bounds) for part in parts])
-        return cls.sized(np.concatenate([part.joined for part in parts]), sizes)
-
-    def __len__(self) -> int:
-        return len(self.bounds) - 1
-
-    def __iter__(self) -> Iterator[NDArray[Any]]:
-        return (self.joined[first:last] for first, last in pairwise(self.bounds.tolist()))
-
-    def part(self, first: int, last: int) -> "Ragged":
-        """Some of them."""
-        bounds = self.bounds[first : last + 1]
-        return Ragged(self.joined[bounds[0] : bounds[-1]], bounds - bounds[0])
-
-    def at(self, order: NDArray[np.intp]) -> "Ragged":
-        """Them in another order."""
-        sizes = np.diff(self.bounds)[order]
-        moved = np.repeat(self.bounds[order] - np.cumsum(sizes) + sizes, sizes)
-        return Ragged.sized(self.joined[np.arange(len(moved)) + moved], sizes)
-
-
-class JoinedPieces(NamedTuple):
-    """`Pieces` of many inputs."""
-
-    questions: Ragged
-    texts: Ragged
-
-    @classmethod
-    def of(cls, inputs: Sequence[Pieces]) -> "JoinedPieces":
-        return cls(*map(Ragged.of, zip(*inputs, strict=True)))
-
-    @classmethod
-    def chained(cls, parts: "Sequence[JoinedPieces]") -> "JoinedPieces":
-        return cls(*map(Ragged.chained, zip(*parts, strict=True)))
-
-    def at(self, order: NDArray[np.intp]) -> "JoinedPieces":
-        return JoinedPieces(self.questions.at(order), self.texts.at(order))
-
-
-class JoinedSpans(NamedTuple):
-    """`Spans` of many inputs."""
-
-    starts: Ragged
-    ends: Ragged
-    present: Floats
-
-    @classmethod
-    def chained(cls, parts: "Sequence[JoinedSpans]") -> "JoinedSpans":
-        starts, ends, present = zip(*parts, strict=True)
-        return cls(Ragged.chained(starts), Ragged.chained(ends), np.concatenate(present))
-
-    def at(self, order: NDArray[np.intp]) -> "JoinedSpans":
-        return JoinedSpans(self.starts.at(order), self.ends.at(order), self.present[order])
-
-    def part(self, first: int, last: int) -> "JoinedSpans":
-        return JoinedSpans(
-            self.starts.part(first, last), self.ends.part(first, last), self.present[first:last]
-        )
-
-    def spans(self) -> list[Spans]:
-        """Those of each input."""
-        return list(map(Spans, self.starts, self.ends, self.present.tolist()))

@@ -115,11 +115,17 @@ class ReaderParts:
         kept = msgspec.structs.replace(made.config, look=self.config.look)
         return ReaderParts(kept, made.tokenizer, made.weights, self._look)
 
-    def recalibrated(self, calibration: Calibration, about: dict[str, Any]) -> "ReaderParts":
-        """The same with another calibration, and so with another fingerprint."""
-        options = msgspec.structs.replace(self.config.network, calibration=calibration)
-        fingerprint = fingerprint_of(options, self.tokenizer.data, self.weights)
-        config = ReaderConfig(FORMAT, fingerprint, options, self.config.about | about, self.config.look)
+    def recalibrated(
+        self, calibration: Calibration | None, look: Calibration | None, about: dict[str, Any] | None = None
+    ) -> "ReaderParts":
+        """The same with other calibrations, if given: another one of the reader is another fingerprint."""
+        network, second = self.config.network, self.config.look
+        if calibration is not None:
+            network = msgspec.structs.replace(network, calibration=calibration)
+        if look is not None and second is not None:
+            second = msgspec.structs.replace(second, calibration=look)
+        fingerprint = fingerprint_of(network, self.tokenizer.data, self.weights)
+        config = ReaderConfig(FORMAT, fingerprint, network, self.config.about | (about or {}), second)
         return ReaderParts(config, self.tokenizer, self.weights, self._look)
 
     def with_second_look(self, network: "SpanNetwork", about: dict[str, Any] | None = None) -> "ReaderParts":
@@ -131,13 +137,6 @@ class ReaderParts:
         look = LookConfig(digest, network.encoder.shape.layers, known)
         config = msgspec.structs.replace(self.config, look=look, about=self.config.about | (about or {}))
         return ReaderParts(config, self.tokenizer, self.weights, weights)
-
-    def with_look_calibration(self, calibration: Calibration | None) -> "ReaderParts":
-        """The same with another calibration of the second look."""
-        assert self.config.look is not None  # only what there is can be calibrated
-        look = msgspec.structs.replace(self.config.look, calibration=calibration)
-        config = msgspec.structs.replace(self.config, look=look)
-        return ReaderParts(config, self.tokenizer, self.weights, self._look)
 
     def look_weights(self) -> Weights | None:
         """The weights of the second look, if there is one."""
@@ -266,8 +265,7 @@ def recalibrate(
     if isinstance(source.config, FixedSizeConfig):  # only the config is its own
         _write_config(Path(path), msgspec.structs.replace(source.config, calibration=calibration, look=look))
         return
-    parts = load_parts(source).recalibrated(calibration, about)
-    (parts if look is None else parts.with_look_calibration(look)).save(path)
+    load_parts(source).recalibrated(calibration, look, about).save(path)
 
 
 def _write_config(folder: Path, config: ReaderConfig | FixedSizeConfig) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from attar.errors import DtypeError
 from attar.memory.memory import Floats
 from attar.memory.phrases import PhraseIndex
 from attar.progress import check_stopped, one_thread
-from attar.reader.fast_spans import Int8Layer, normalized
+from attar.reader.fast_spans import Int8Encoder
 from attar.reader.parts import QUICK_LAYERS, TEXT_LAYERS, ReaderParts
 from attar.text.kinds import COMMON, without_preface
 
@@ -113,20 +113,26 @@ class Query:
     asked: frozenset[str]  # its content words
     exact: list[NDArray[np.int64]]  # [l], the ids of each piece, and of a number's other forms
 
-    def scored(self, products: Floats, index: PhraseIndex, neighbours: Floats) -> ScoredMemory:
+    def scored(
+        self, products: Floats, index: PhraseIndex, neighbours: Floats, alone: Floats | None = None
+    ) -> ScoredMemory:
         """The score of each phrase: product with the query + prior + overlap of its sentence's words.
 
-        `neighbours` `[2]` are how much the sentences before and after count.
+        `neighbours` `[2]` are how much the sentences before and after count; `alone` is that of `Overlap`, if known.
         """
-        overlap = self.overlap(index)
+        overlap = self.overlap(index, alone)
         scores = products + index.priors
         if len(scores):
             scores += overlap.with_neighbours(neighbours)[index.sentences]
             self._lower_repeated(scores, index)
         return ScoredMemory(index, scores, overlap)
 
-    def overlap(self, index: PhraseIndex) -> Overlap:
+    def overlap(self, index: PhraseIndex, alone: Floats | None = None) -> Overlap:
         """How much each sentence shares words with the question."""
+        return Overlap(self._alike(index) if alone is None else alone, self.exact_matches(index))
+
+    def _alike(self, index: PhraseIndex) -> Floats:
+        """How much the words of each sentence are like those of the question, `[S]`."""
         starts = index.word_starts
         distinct, row = index.distinct_words
         alike = np.maximum(self.table[distinct] @ self.words.T, 0.0)
@@ -142,7 +148,7 @@ class Query:
             best = np.maximum.reduceat(by_word, bounds[first:last] - bounds[first], axis=0)
             alone[filled[first:last]] = best @ self.weights
             first = last
-        return Overlap(alone, self.exact_matches(index))
+        return alone
 
     def exact_matches(self, index: PhraseIndex) -> Floats:
         """What the question's very words add to sentences, `[S]`: the more, the fewer of the sentences have them.
@@ -184,22 +190,6 @@ class Query:
                 scores[at] -= _REPEATED
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnownQuery(Query):
-    """A query whose products with the phrases of a document, and overlap with its sentences, are known."""
-
-    products: Floats  # [P]
-    alone: Floats  # [S]
-
-    @classmethod
-    def of(cls, query: Query, products: Floats, alone: Floats) -> "KnownQuery":
-        return cls(**vars(query), products=products, alone=alone)
-
-    def overlap(self, index: PhraseIndex) -> Overlap:
-        """As `Query.overlap`, of the document that it was looked up in."""
-        return Overlap(self.alone, self.exact_matches(index))
-
-
 # The longest question, in pieces; the rest of a longer one is not read.
 _LONGEST = 256
 # Word pieces whose vectors are computed at a time: 6 MB of embeddings.
@@ -209,10 +199,7 @@ _PAIR = ("weight", "bias")
 
 
 class QuestionEncoder:
-    """`PhraseNetwork.encode_questions` in int8 and without torch: with the quick encoder, or with the one of texts.
-
-    Layers are made when they are first needed.
-    """
+    """`PhraseNetwork.encode_questions` in int8 and without torch: with the quick encoder, or with the one of texts."""
 
     # Questions that are encoded together: their states stay in the caches.
     together = 32
@@ -223,7 +210,6 @@ class QuestionEncoder:
         depth = (parts.options.encoder.layers, 0) if config is None else (config.shared, config.layers)
         self._names = [f"{TEXT_LAYERS}.{at}" for at in range(depth[0])]
         self._names += [f"{QUICK_LAYERS}.{at}" for at in range(depth[1])]
-        self._layers: dict[str, Int8Layer] = {}
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """The encoded questions, in order; the same question is encoded once."""
@@ -248,7 +234,7 @@ class QuestionEncoder:
         tokenizer = self._parts.tokenizer
         whole = np.concatenate(([tokenizer.cls], ids, [tokenizer.sep]))
         names = [f"{TEXT_LAYERS}.{at}" for at in range(layers)]
-        return self._states(whole, np.arange(len(whole)), np.array([0, len(whole)]), 0, names)[1:-1]
+        return self._encoder.states(whole, np.arange(len(whole)), 0, np.array([0, len(whole)]), names)[1:-1]
 
     def pieces(self, questions: Sequence[str]) -> list[NDArray[Any]]:
         """The word pieces of each question, with [CLS] and [SEP]."""
@@ -265,7 +251,7 @@ class QuestionEncoder:
         """The queries `[Q, k]`, the scores of "no answer" `[Q]`, and the weights of each question's pieces."""
         lengths = [len(ids) for ids in pieces]
         places, bounds = np.concatenate([np.arange(length) for length in lengths]), np.cumsum([0, *lengths])
-        x = self._states(np.concatenate(pieces), places, bounds, 1, self._names)
+        x = self._encoder.states(np.concatenate(pieces), places, 1, bounds, self._names)
         firsts = x[bounds[:-1]]
         queries, nulls, logits = (
             states @ self._heads[name][0].T + self._heads[name][1]
@@ -274,25 +260,11 @@ class QuestionEncoder:
         weights = np.logaddexp(logits[:, 0], 0, dtype=np.float32)
         return queries, nulls[:, 0], np.split(weights, bounds[1:-1])
 
-    def _states(
-        self,
-        ids: NDArray[np.int64],
-        places: NDArray[np.intp],
-        bounds: NDArray[np.int64],
-        kind: int,
-        names: list[str],
-    ) -> Floats:
-        """The states `[n, d]` of pieces after the layers of these names; an input is from a bound to the next."""
-        encoder, weight = "network.encoder", self._parts.weight
-        x = weight(f"{encoder}.words.weight", ids) + weight(f"{encoder}.positions.weight", places)
-        x += weight(f"{encoder}.types.weight")[kind]
-        x = normalized(x, *(weight(f"{encoder}.norm.{name}") for name in _PAIR))
-        for name in names:
-            if name not in self._layers:
-                heads = self._parts.options.encoder.heads
-                self._layers[name] = Int8Layer(self._parts.weights, name, heads, quick=True)
-            x = self._layers[name].forward(x, bounds)
-        return x
+    @cached_property
+    def _encoder(self) -> Int8Encoder:
+        words = partial(self._parts.weight, "network.encoder.words.weight")
+        heads = self._parts.options.encoder.heads
+        return Int8Encoder(self._parts.weights, "network.encoder", words, heads=heads, quick=True)
 
     def query(self, question: str, ids: NDArray[Any], vector: Floats, null: float, weights: Floats) -> Query:
         """A question whose vector, score of "no answer" and weights of pieces are known."""

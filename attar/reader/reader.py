@@ -6,9 +6,9 @@ answers, or "not in this text".
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +99,7 @@ class Reader:
         if weights is None:
             return None
 
-        def words(ids: NDArray[np.integer[Any]]) -> Floats:
-            return self.parts.weight("network.encoder.words.weight", ids)
-
+        words = partial(self.parts.weight, "network.encoder.words.weight")
         heads, separator = self.options.encoder.heads, self.tokenizer.sep
         return SecondLook(FastSpans(weights, words, heads=heads, separator=separator), self.tokenizer)
 
@@ -169,9 +167,9 @@ class Reader:
                 read = self._fast_reading.read(texts, progress, getattr(on_states, "add_batch", None))
             return [self._finished(memory, budget) for memory in read]
         memories: list[Memory] = []
-        for group in text_groups(texts, _GROUP):
-            windowed = [WindowedText.of(text, self.tokenizer) for text in group.texts]
-            made = self._read(windowed, group.first, progress, on_states)
+        for first, group in text_groups(texts, _GROUP):
+            windowed = [WindowedText.of(text, self.tokenizer) for text in group]
+            made = self._read(windowed, first, progress, on_states)
             memories += [self._finished(memory, budget) for memory in made]
         return memories
 

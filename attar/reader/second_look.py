@@ -75,31 +75,18 @@ class Look(NamedTuple):
 
 
 class LookPart(NamedTuple):
-    """What is read of a sentence: its pieces, and their characters in the document.
-
-    `above` are the pieces of its context, `after` those between it and the next sentence: they do not answer.
-    """
+    """A sentence that is read: where its pieces are among all, and their characters in the document."""
 
     sentence: FoundSentence
-    ids: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    above: NDArray[np.int64]
-    after: NDArray[np.int64]
-
-    @property
-    def read(self) -> NDArray[np.int64]:
-        return np.concatenate((self.above, self.ids, self.after))
-
-    @property
-    def answers(self) -> NDArray[np.bool_]:
-        """Which of the pieces that are read are of the sentence itself."""
-        places = np.arange(len(self.above) + len(self.ids) + len(self.after)) - len(self.above)
-        return (places >= 0) & (places < len(self.ids))
+    pieces: slice
+    places: NDArray[np.int64]  # [n, 2]
 
 
 class LookInput(NamedTuple):
-    """What a second look reads for a question: its pieces, and the sentences that they are of."""
+    """What a second look reads for a question: its pieces, and the sentences among them.
+
+    Other pieces are of what stands above a sentence, or end it: they do not answer.
+    """
 
     pieces: Pieces
     parts: list[LookPart]
@@ -107,7 +94,10 @@ class LookInput(NamedTuple):
     @property
     def answers(self) -> NDArray[np.bool_]:
         """Which pieces of the text are of a sentence, and may answer."""
-        return np.concatenate([part.answers for part in self.parts])
+        found = np.zeros(len(self.pieces.text), np.bool_)
+        for part in self.parts:
+            found[part.pieces] = True
+        return found
 
 
 class SpanReader(Protocol):
@@ -158,17 +148,19 @@ class SecondLook:
         for at, question in zip(asked, pieces, strict=True):
             if len(question) > _QUESTION:
                 question = np.append(question[: _QUESTION - 1], question[-1])
-            parts = self._parts(sentences[at], self._network.longest - len(question) - 1)
-            text = np.concatenate([part.read for part in parts])
-            inputs[at] = LookInput(Pieces(question, text), parts)
+            inputs[at] = self._input(question, sentences[at])
         return inputs
 
-    def _parts(self, sentences: Sequence[FoundSentence], room: int) -> list[LookPart]:
-        """The pieces of sentences in the order of the text; what does not fit is left out, the worst sentence first."""
+    def _input(self, question: NDArray[np.int32], sentences: Sequence[FoundSentence]) -> LookInput:
+        """Sentences in the order of the text; what does not fit is left out, the worst sentence first.
+
+        What stands above them is read if there is room, and once if it stands above several.
+        """
+        room = self._network.longest - len(question) - 1
         best_first = sorted(sentences, key=lambda sentence: -sentence.score)
-        parts: list[LookPart] = []
         cuts = [_cut(sentence) for sentence in best_first]
         texts = [sentence.text[first:last] for sentence, (first, last) in zip(best_first, cuts, strict=True)]
+        found = []
         for sentence, (first, _), (ids, places) in zip(
             best_first, cuts, self._tokenizer.read_sentences(texts), strict=True
         ):
@@ -176,40 +168,38 @@ class SecondLook:
             if len(ids):
                 # A line of a form ends where the next one begins.
                 after = ids[:0] if _ENDED.search(sentence.text) else self._stop[: room - len(ids)]
-                parts.append(LookPart(sentence, ids, places[:, 0], places[:, 1], ids[:0], after))
+                found.append((sentence, ids, places, after))
                 room -= len(ids) + len(after)
-        parts.sort(key=lambda part: (part.sentence.document or "", part.sentence.start))
-        return self._with_context(parts, room)
-
-    def _with_context(self, parts: list[LookPart], room: int) -> list[LookPart]:
-        """Parts with the pieces of what stands above them, if there is room; what several have above them once."""
-        read: list[str] = []
-        for at, part in enumerate(parts):
-            new = [line for line in part.sentence.context.split("\n") if line and line not in read]
-            if new:
-                ids = np.concatenate([ids for ids, _ in self._tokenizer.read_sentences(new)])[:room]
-                parts[at] = part._replace(above=ids)
-                room -= len(ids)
-                read += new
-        return parts
+        found.sort(key=lambda part: (part[0].document or "", part[0].start))
+        text, parts, length, known = list[NDArray[np.int64]](), [], 0, list[str]()
+        for sentence, ids, places, after in found:
+            new = [line for line in sentence.context.split("\n") if line and line not in known]
+            above = np.concatenate([ids[:0], *(read for read, _ in self._tokenizer.read_sentences(new))])[
+                :room
+            ]
+            room -= len(above)
+            known += new
+            first = length + len(above)
+            parts.append(LookPart(sentence, slice(first, first + len(ids)), places))
+            text += [above, ids, after]
+            length = first + len(ids) + len(after)
+        return LookInput(Pieces(question, np.concatenate(text)), parts)
 
     def _decoded(self, spans: Spans, read: LookInput) -> Look:
         """The best span of each sentence, of whole words, best first."""
-        answers = read.answers
+        answers, found = read.answers, []
         starts, ends = (
-            values[answers] - np.logaddexp.reduce(values[answers]) for values in (spans.starts, spans.ends)
+            values - np.logaddexp.reduce(values[answers]) for values in (spans.starts, spans.ends)
         )
-        found, first = [], 0
         for part in read.parts:
-            last = first + len(part.ids)
-            start, end, score = best_span(starts[first:last], ends[first:last])
-            inner = self._tokenizer.continuing[part.ids]
+            start, end, score = best_span(starts[part.pieces], ends[part.pieces])
+            inner = self._tokenizer.continuing[read.pieces.text[part.pieces]]
             while start > 0 and inner[start]:
                 start -= 1
             while end + 1 < len(inner) and inner[end + 1]:
                 end += 1
-            found.append(FoundSpan(part.sentence, int(part.starts[start]), int(part.ends[end]), score))
-            first = last
+            first, last = int(part.places[start, 0]), int(part.places[end, 1])
+            found.append(FoundSpan(part.sentence, first, last, score))
         return Look(sorted(found, key=lambda span: -span.score), spans.present)
 
 

@@ -200,8 +200,7 @@ class FoundPhrases(NamedTuple):
         return FoundPhrases(*(part[rows] for part in parts))
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Whole sentences in word pieces: ids `[n]`, the place of each piece `[n, 2]`, its sentence's number `[n]`."""
 
     ids: NDArray[np.int64]
@@ -209,27 +208,16 @@ class Window:
     sentences: NDArray[np.int64]
 
 
-class _Part(NamedTuple):
-    """Pieces of one sentence."""
-
-    ids: NDArray[np.int64]
-    places: NDArray[np.int64]
-    sentence: int
-
-
 def cut_windows(tokenizer: PieceTokenizer, text: str, spans: Sequence[tuple[int, int]]) -> list[Window]:
     """A text, whose sentences have these spans, in windows of whole ones, each decided by what is before its end."""
     windows: list[Window] = []
-    parts: list[_Part] = []
+    parts: list[Window] = []  # of one sentence each
     count = 0
 
     def close() -> None:
         nonlocal parts, count
         if parts:
-            numbers = [np.full(len(part.ids), part.sentence) for part in parts]
-            ids = np.concatenate([part.ids for part in parts])
-            places = np.concatenate([part.places for part in parts])
-            windows.append(Window(ids, places, np.concatenate(numbers)))
+            windows.append(Window(*map(np.concatenate, zip(*parts, strict=True))))
         parts, count = [], 0
 
     for first in range(0, len(spans), _SENTENCES):
@@ -244,8 +232,9 @@ def cut_windows(tokenizer: PieceTokenizer, text: str, spans: Sequence[tuple[int,
                 if count and cut:
                     close()
                 piece = slice(cut, cut + WINDOW)
-                parts.append(_Part(ids[piece], places[piece] + start, at))
-                count += len(ids[piece])
+                own = ids[piece]
+                parts.append(Window(own, places[piece] + start, np.full(len(own), at)))
+                count += len(own)
     close()
     return windows
 
@@ -320,18 +309,11 @@ def memories_of(
     return [text.memory([next(of_window) for _ in text.windows], size, reader) for text in texts]
 
 
-class TextGroup(NamedTuple):
-    """Texts that are read together; `first` is the number of the first."""
-
-    first: int
-    texts: list[str]
-
-
-def text_groups(texts: Sequence[str], characters: int) -> Iterator[TextGroup]:
-    """Texts in order, in groups of about this many characters."""
+def text_groups(texts: Sequence[str], characters: int) -> Iterator[tuple[int, list[str]]]:
+    """Texts in order, in groups of about this many characters, each with the number of its first text."""
     first, size = 0, 0
     for at, text in enumerate(texts):
         size += len(text)
         if size >= characters or at == len(texts) - 1:
-            yield TextGroup(first, list(texts[first : at + 1]))
+            yield first, list(texts[first : at + 1])
             first, size = at + 1, 0

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attar.reader.fast_bank import DeviceRows, padded
+from attar.reader.windows import WindowedText
 from attar.search.index import SearchIndex, SignatureTable
 from attar.search.lexical import Postings, Terms, bm25
 from attar.search.ranking import SIGNATURE_WEIGHT, WORDS_WEIGHT, CorpusQuery, Moments, Standards
@@ -87,12 +88,15 @@ class DeviceQueries:
         self._weights = _Weights.of(signer.projection, device)
 
     @torch.inference_mode()
-    def signatures(self, texts: Sequence[Sequence[NDArray[np.int64]]]) -> Tensor:
-        """The queries `[Q, numbers]` (`query_of`) of texts, given as the word pieces of their windows."""
+    def signatures(self, texts: Sequence[str]) -> Tensor:
+        """The queries `[Q, numbers]` (`query_of`) of texts."""
         reader, size = self._signer.reader, self._signer.size
         tokenizer = reader.tokenizer
-        windows = [np.concatenate(([tokenizer.cls], ids, [tokenizer.sep])) for text in texts for ids in text]
-        owners = [at for at, text in enumerate(texts) for _ in text]
+        cut = [WindowedText.of(text, tokenizer).windows for text in texts]
+        windows = [
+            np.concatenate(([tokenizer.cls], window.ids, [tokenizer.sep])) for text in cut for window in text
+        ]
+        owners = [at for at, text in enumerate(cut) for _ in text]
         total = torch.zeros((len(texts), size, size), device=self._device)
         if windows:
             ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(windows))
@@ -115,10 +119,10 @@ class FastCollector(Collector):
         super().__init__(projection)
         self._weights, self._device = _Weights.of(projection, device), device
         self._rows, self._columns = _triangle_of(projection.size, device)
-        self._batches: list[tuple[NDArray[np.int64], EncodedBatch, Tensor]] = []
+        self._batches: list[tuple[Sequence[int], EncodedBatch, Tensor]] = []
 
     @torch.inference_mode()
-    def add_batch(self, encoded: "EncodedBatch", owners: NDArray[np.int64]) -> None:
+    def add_batch(self, encoded: "EncodedBatch", owners: Sequence[int]) -> None:
         """Add windows, each of the text with the number in `owners`."""
         inside = encoded.windows.inside[..., None]
         weighted = self._weights.points(encoded.states, encoded.windows.ids, inside)
@@ -131,11 +135,10 @@ class FastCollector(Collector):
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         for owners, encoded, sums in self._batches:
-            ids = np.split(encoded.batch.ids, np.cumsum(encoded.batch.lengths)[:-1])
-            for number, pieces, row in zip(owners.tolist(), ids, sums.numpy(), strict=True):
-                unique, counts = np.unique(pieces, return_counts=True)
-                window = Sums(row, len(pieces), unique.astype(np.uint16), counts)
-                self.sums[number] = self.sums[number] + window if number in self.sums else window
+            for number, window, row in zip(owners, encoded.batch, sums.numpy(), strict=True):
+                unique, counts = np.unique(window.ids, return_counts=True)
+                of_window = Sums(row, len(window.ids), unique.astype(np.uint16), counts)
+                self.sums[number] = self.sums[number] + of_window if number in self.sums else of_window
         self._batches.clear()
         numbers = list(self.sums)
         for first in range(0, len(numbers), _ROOTS):
@@ -283,8 +286,7 @@ class DeviceIndex:
         by_words = self._words([Terms.of(query.corpus) for query in asked])[:, self._live].float()
         by_signatures = by_words.new_zeros(by_words.shape)
         if not self._by_words:
-            texts = self.index.queries([query.text for query in asked])
-            queries = self._queries.signatures([text.windows for text in texts])
+            queries = self._queries.signatures([query.text for query in asked])
             self._compare_signatures(queries, by_signatures)
         return Compared(by_words, by_signatures, self._live, self._table)
 

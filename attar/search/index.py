@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple
@@ -19,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError
-from attar.reader.windows import PARAGRAPH, WindowedText
 from attar.search import ranking
 from attar.search.lexical import Corpus, Lexical
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Rows, Standards
-from attar.search.signatures import SignatureRecord, Signer, query_of, signature_bytes, triangle_numbers
+from attar.search.signatures import SignatureRecord, Signer, signature_bytes, triangle_numbers
 from attar.search.statistics import Floats
 from attar.store.records import key_of
 from attar.store.transactions import Snapshot, StampedSignature
@@ -35,8 +33,6 @@ _NO_PIECES = np.zeros(0, np.uint16)
 _LOADED = 4_096
 # Bytes of scores that are kept for the next step of a question.
 _KEPT = 2**27
-# Queries that are kept, 33 kB each with their signatures.
-_QUERIES = 1_024
 # More documents than asked for are looked up in the store, which may have changed some of them.
 _SPARE = 8
 
@@ -122,23 +118,6 @@ class SignatureTable:
             self.words.remove(row)
 
 
-class SearchQuery:
-    """A query as both scores need it: the triangle `[numbers]` for signatures, and word pieces for BM25."""
-
-    def __init__(self, signer: Signer, text: str, ids: NDArray[np.int64]) -> None:
-        """A query in word pieces; up to `PARAGRAPH` of them are always one window."""
-        self._signer = signer
-        self.windows = [ids] if len(ids) else []
-        if len(ids) > PARAGRAPH:
-            self.windows = [window.ids for window in WindowedText.of(text, signer.reader.tokenizer).windows]
-        self.pieces = ids
-
-    @cached_property
-    def signature(self) -> Floats:
-        """Made by the CPU when it is first needed: a device makes those of many at once."""
-        return query_of(self._signer.query(self.windows).signature())
-
-
 class IndexRows(NamedTuple):
     """The rows of an index, as of a version; `by_words`: their signatures do not count."""
 
@@ -173,7 +152,6 @@ class SearchIndex:
         self._version = 0
         self._missing: list[str] = []
         self._by_words = False
-        self._queries: OrderedDict[str, SearchQuery] = OrderedDict()
         self._recent: OrderedDict[str, _Compared] = OrderedDict()
 
     def __len__(self) -> int:
@@ -234,22 +212,11 @@ class SearchIndex:
 
     def corpora(self, texts: Sequence[str], also: Sequence[Sequence[str]] | None = None) -> list[Corpus]:
         """The frequencies of each text's words, and of other words `also` that stand for some of them."""
-        pieces = [query.pieces for query in self.queries(texts)]
+        pieces = [ids for ids, _ in self.signer.reader.tokenizer.read_sentences(texts)]
         if also is not None:
             pieces = [np.union1d(own, self._pieces_of(more)) for own, more in zip(pieces, also, strict=True)]
         with self._lock:
             return [self._table.words.corpus(of_text) for of_text in pieces]
-
-    def queries(self, texts: Sequence[str]) -> list[SearchQuery]:
-        """Texts as queries; those of the last ones are kept."""
-        with self._lock:
-            new = list(dict.fromkeys(text for text in texts if text not in self._queries))
-            for text, (ids, _) in zip(new, self.signer.reader.tokenizer.read_sentences(new), strict=True):
-                self._queries[text] = SearchQuery(self.signer, text, ids)
-            queries = [self._queries[text] for text in texts]
-            while len(self._queries) > _QUERIES:
-                self._queries.popitem(last=False)
-            return queries
 
     def _pieces_of(self, words: Sequence[str]) -> NDArray[np.int64]:
         """The pieces of words; a comma between digits tells nothing."""
@@ -298,10 +265,7 @@ class SearchIndex:
         """
         new = {query.text: query.corpus for query in asked if not self._is_kept(query)}
         none = np.zeros(triangle_numbers(self.signer.size), np.float32)
-        queries = {
-            text: none if self._by_words else query.signature
-            for text, query in zip(new, self.queries(list(new)), strict=True)
-        }
+        queries = {text: none if self._by_words else self.signer.query(text) for text in new}
         rounded = any(ranking.is_rounded(corpus.documents) for corpus in new.values())
         together = [text for text, signature in queries.items() if signature.any()]
         signatures: dict[str, Floats] = {}

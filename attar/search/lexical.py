@@ -1,7 +1,7 @@
 """BM25 over word pieces, of documents that are added and removed at any time.
 
-Word counts are those that the store keeps with each signature. Postings are one table, sorted by piece, made now and
-then; documents added since are searched from end to end; removed ones are left out of all scores.
+Word counts are those that the store keeps with each signature. Postings are two tables, sorted by piece: a large one,
+made now and then, and one of the documents added since; removed documents are left out of all scores.
 """
 
 from collections.abc import Sequence
@@ -70,50 +70,34 @@ def bm25(weights: Any, counts: Any, lengths: Any, mean: Any) -> Any:
 
 
 class Postings(NamedTuple):
-    """By piece, from `bounds[piece]` on, the rows that hold it and how often each does."""
+    """By piece, from `bounds[piece]` on, the rows that hold it, in order, and how often each does."""
 
     rows: NDArray[np.int32]
     counts: NDArray[Any]
     bounds: NDArray[np.int64]
 
-
-class _Documents(NamedTuple):
-    """The word pieces of documents one after the other, how often each occurs, and where each document begins."""
-
-    pieces: NDArray[np.uint16]
-    counts: NDArray[Any]
-    starts: NDArray[np.int64]
-
     @classmethod
-    def of(cls, documents: Sequence[Counts]) -> "_Documents":
-        """Counts take a byte each where that is enough."""
-        sizes = [len(pieces) for pieces, _ in documents]
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        if not documents:
-            return cls(np.zeros(0, np.uint16), np.zeros(0, np.uint8), starts)
-        pieces = np.concatenate([pieces for pieces, _ in documents])
-        counts = np.concatenate([counts for _, counts in documents])
-        small = counts.max(initial=0) < 256
-        return cls(pieces.astype(np.uint16), counts.astype(np.uint8 if small else np.uint32), starts)
+    def empty(cls, pieces: int) -> "Postings":
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(pieces + 1, np.int64))
 
-    @classmethod
-    def joined(cls, parts: "Sequence[_Documents]") -> "_Documents":
-        sizes = [np.diff(part.starts) for part in parts]
-        return cls(
-            np.concatenate([part.pieces for part in parts]),
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64),
-        )
+    def of(self, piece: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """The rows that hold a piece, and how often each does."""
+        posted = slice(self.bounds[piece], self.bounds[piece + 1])
+        return self.rows[posted], self.counts[posted]
 
     @property
-    def lengths(self) -> Floats:
-        before = np.concatenate(([0], np.cumsum(self.counts, dtype=np.int64)))
-        return np.diff(before[self.starts]).astype(np.float32)
+    def pieces(self) -> NDArray[np.uint16]:
+        """The piece of each entry."""
+        return np.repeat(np.arange(len(self.bounds) - 1, dtype=np.uint16), np.diff(self.bounds))
 
-    def rows(self, first: int) -> NDArray[np.int32]:
-        """The document of each piece, from `first` on."""
-        numbers = np.arange(first, first + len(self.starts) - 1, dtype=np.int32)
-        return np.repeat(numbers, np.diff(self.starts))
+    def followed_by(
+        self, pieces: NDArray[np.uint16], rows: NDArray[np.int32], counts: NDArray[Any]
+    ) -> "Postings":
+        """With those of later rows. A stable order keeps the rows of a piece in order."""
+        order = np.argsort(np.concatenate((self.pieces, pieces)), kind="stable")
+        added = np.append(0, np.cumsum(np.bincount(pieces, minlength=len(self.bounds) - 1)))
+        joined = np.concatenate((self.rows, rows)), np.concatenate((self.counts, counts))
+        return Postings(joined[0][order], joined[1][order], self.bounds + added)
 
 
 class Lexical:
@@ -131,12 +115,11 @@ class Lexical:
     def __init__(self, pieces: int) -> None:
         self._frequencies = np.zeros(pieces, np.int64)
         self._lengths, self._live = np.zeros(0, np.float32), np.zeros(0, np.bool_)
-        # Of the first rows.
+        # Of the first rows, and of the rows after them, which are few: what is added is sorted with these alone.
+        self._posted = self._recent = Postings.empty(pieces)
         self._sorted = 0
-        self._posted = Postings(np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(pieces + 1, np.int64))
-        # The rows after them, by document; documents that are rows from the next query on.
-        self._recent = _Documents.of([])
-        self._waiting: list[_Documents] = []
+        # How many pieces each document has that is a row from the next query on; the pieces, and their counts.
+        self._waiting: list[tuple[list[int], NDArray[np.uint16], NDArray[Any]]] = []
         # Rows removed since `_frequencies` was counted.
         self._removed: list[int] = []
         # The documents and their length, until one is added or removed.
@@ -144,31 +127,34 @@ class Lexical:
 
     def append(self, documents: Sequence[Counts]) -> None:
         """Add documents as the next rows: the word pieces of each, and how often each occurs."""
-        self._waiting.append(_Documents.of(documents))
+        if documents:
+            pieces, counts = (np.concatenate(part) for part in zip(*documents, strict=True))
+            # A byte for each count where that is enough.
+            counts = counts.astype(np.uint8 if counts.max(initial=0) < 256 else np.uint32)
+            self._waiting.append(([len(own) for own, _ in documents], pieces.astype(np.uint16), counts))
 
     def _take_over(self) -> None:
         """Make rows of what was appended since the last query, all at once: a library is loaded in many parts."""
         if not self._waiting:
             return
-        added, self._waiting, self._totals = _Documents.joined(self._waiting), [], None
-        self._lengths = np.concatenate((self._lengths, added.lengths))
-        self._live = np.concatenate((self._live, np.ones(len(added.starts) - 1, np.bool_)))
-        self._frequencies += np.bincount(added.pieces, minlength=len(self._frequencies))
-        self._recent = _Documents.joined((self._recent, added))
-        if len(self._recent.starts) - 1 > _UNSORTED:
-            self._sort()
-
-    def _sort(self) -> None:
-        """Make postings of all rows. A stable order keeps the rows of a piece in order."""
-        recent, self._recent = self._recent, _Documents.of([])
-        rows, counts, bounds = self._posted
-        sizes = np.diff(bounds)
-        pieces = np.concatenate((np.repeat(np.arange(len(sizes), dtype=np.uint16), sizes), recent.pieces))
-        order = np.argsort(pieces, kind="stable")
-        rows = np.concatenate((rows, recent.rows(self._sorted)))[order]
-        counts = np.concatenate((counts, recent.counts))[order]
-        sizes += np.bincount(recent.pieces, minlength=len(sizes))
-        self._posted = Postings(rows, counts, np.concatenate(([0], np.cumsum(sizes))))
+        sizes = np.concatenate([part[0] for part in self._waiting]).astype(np.int64)
+        pieces, counts = (np.concatenate([part[at] for part in self._waiting]) for at in (1, 2))
+        self._waiting, self._totals = [], None
+        first = len(self._lengths)
+        rows = np.repeat(np.arange(first, first + len(sizes), dtype=np.int32), sizes)
+        lengths = np.bincount(rows - first, counts, minlength=len(sizes)).astype(np.float32)
+        self._lengths = np.concatenate((self._lengths, lengths))
+        self._live = np.concatenate((self._live, np.ones(len(sizes), np.bool_)))
+        self._frequencies += np.bincount(pieces, minlength=len(self._frequencies))
+        if len(self._lengths) - self._sorted <= _UNSORTED:
+            self._recent = self._recent.followed_by(pieces, rows, counts)
+            return
+        before, self._recent = self._recent, Postings.empty(len(self._frequencies))
+        self._posted = self._posted.followed_by(
+            np.concatenate((before.pieces, pieces)),
+            np.concatenate((before.rows, rows)),
+            np.concatenate((before.counts, counts)),
+        )
         self._sorted = len(self._lengths)
 
     @property
@@ -180,10 +166,7 @@ class Lexical:
     def postings(self) -> tuple[Postings, Postings]:
         """Those of most rows, one object until they are sorted again, and those of the rows after them."""
         self._take_over()
-        recent, pieces = self._recent, np.arange(len(self._frequencies) + 1)
-        order = np.argsort(recent.pieces, kind="stable")
-        bounds = np.searchsorted(recent.pieces[order], pieces)
-        return self._posted, Postings(recent.rows(self._sorted)[order], recent.counts[order], bounds)
+        return self._posted, self._recent
 
     def remove(self, row: int) -> None:
         """Leave a document out of all scores from now on."""
@@ -196,9 +179,9 @@ class Lexical:
         removed = np.zeros(len(self._live), np.bool_)
         removed[self._removed] = True
         self._removed = []
-        pieces = np.searchsorted(self._posted.bounds, np.flatnonzero(removed[self._posted.rows]), "right") - 1
-        recent = self._recent.pieces[removed[self._recent.rows(self._sorted)]]
-        self._frequencies -= np.bincount(np.concatenate((pieces, recent)), minlength=len(self._frequencies))
+        for posted in self.postings():
+            pieces = np.searchsorted(posted.bounds, np.flatnonzero(removed[posted.rows]), "right") - 1
+            self._frequencies -= np.bincount(pieces, minlength=len(self._frequencies))
 
     def corpus(self, pieces: NDArray[Any]) -> Corpus:
         """What BM25 needs of these documents for a query's word pieces."""
@@ -218,26 +201,16 @@ class Lexical:
         >>> [rows.tolist() for rows in index.holding([np.array([2]), np.array([2, 4]), np.array([1, 4])])]
         [[0, 1], [1], []]
         """
-        self._take_over()
-        held = [bool(len(group)) and bool(self._frequencies[group].all()) for group in groups]
-        wanted = {
-            piece for group, is_held in zip(groups, held, strict=True) if is_held for piece in group.tolist()
-        }
-        recent = np.flatnonzero(np.isin(self._recent.pieces, sorted(wanted)))
-        recent = recent[np.argsort(self._recent.pieces[recent], kind="stable")]
-        pieces, rows = self._recent.pieces[recent], self._recent.rows(self._sorted)[recent]
-        rows_of = {}
-        for piece in wanted:
-            first, last = np.searchsorted(pieces, (piece, piece + 1))
-            posted = self._posted.rows[self._posted.bounds[piece] : self._posted.bounds[piece + 1]]
-            rows_of[piece] = np.concatenate((posted, rows[first:last]))
-        found = []
-        for group, is_held in zip(groups, held, strict=True):
-            rarest, *others = (
-                sorted((rows_of[piece] for piece in group.tolist()), key=len) if is_held else [rows[:0]]
-            )
-            common = rarest[self._live[rarest]]
-            for other in others:  # rows ascend; `np.isin` takes a hundred times as long for some
+        postings, found = self.postings(), []
+        for group in groups:
+            held = bool(len(group)) and bool(self._frequencies[group].all())
+            # Those of the rarest piece first, which are the fewest.
+            rows_of = [
+                np.concatenate([posted.of(piece)[0] for posted in postings])
+                for piece in (sorted(group.tolist(), key=self._frequencies.__getitem__) if held else ())
+            ]
+            common = rows_of[0][self._live[rows_of[0]]] if held else np.zeros(0, np.int32)
+            for other in rows_of[1:]:  # rows ascend; `np.isin` takes a hundred times as long for some
                 at = np.searchsorted(other, common)
                 common = common[other[np.minimum(at, len(other) - 1)] == common]
             found.append(common)
@@ -245,20 +218,11 @@ class Lexical:
 
     def scores(self, corpus: Corpus) -> Floats:
         """BM25 of each row for a query's word pieces; `corpus` is of all documents, also of those elsewhere."""
-        self._take_over()
-        scores = np.zeros(len(self._lengths), np.float32)
+        postings, scores = self.postings(), np.zeros(len(self._lengths), np.float32)
         wanted, weights, mean = Terms.of(corpus)
-        if not len(wanted):
-            return scores
-        recent = np.flatnonzero(np.isin(self._recent.pieces, wanted))
-        recent_pieces, recent_counts = self._recent.pieces[recent], self._recent.counts[recent]
-        recent_rows, bounds = self._recent.rows(self._sorted)[recent], self._posted.bounds
         for piece, weight in zip(wanted.tolist(), weights, strict=True):
-            posted, unposted = slice(bounds[piece], bounds[piece + 1]), recent_pieces == piece
-            for rows, counts in (
-                (self._posted.rows[posted], self._posted.counts[posted]),
-                (recent_rows[unposted], recent_counts[unposted]),
-            ):
+            for posted in postings:
+                rows, counts = posted.of(piece)
                 scores[rows] += bm25(weight, counts.astype(np.float32), self._lengths[rows], mean)
         scores[~self._live] = 0.0
         return scores

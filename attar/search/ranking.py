@@ -109,23 +109,21 @@ def rounded_scores(packed: Packed, queries: Floats, rows: Rows | None = None) ->
     low = queries.mean(1) - most / 2 * step
     levels = np.clip(np.rint((queries - low[:, None]) / step[:, None]), 0, most).astype(np.uint8)
     planes = np.stack([_words((levels >> plane) & 1, words) for plane in range(PLANES)], axis=1)
-    (ones,) = _words(np.ones((1, numbers), np.uint8), words)
-    products = np.empty((len(queries), len(rows)), np.float32)
+    ones = _words(np.ones((1, numbers), np.uint8), words)
+    bits = np.concatenate((ones, planes.reshape(-1, words)))
+    counts = np.empty((len(bits), len(rows)), np.int16)
     try:
         from attar.search.fast_scan import count_bits as count  # numba takes a second to load
     except ImportError:  # not installed
         count = count_bits
-    count(
-        _padded(packed, words),
-        rows,
-        planes,
-        ones,
-        products,
-        levels.sum(1, dtype=np.int64),
-        low,
-        step,
-        numbers,
+    count(_padded(packed, words), rows, bits, counts)
+    positive, products = (
+        2 * counts[0].astype(np.int32) - numbers,
+        np.empty((len(queries), len(rows)), np.float32),
     )
+    for at, total in enumerate(levels.sum(1, dtype=np.int64).tolist()):
+        inner = counts[2 * at + 1] + 2 * counts[2 * at + 2].astype(np.int32)
+        products[at] = float(step[at]) * (2 * inner - total) + float(low[at]) * positive
     return products
 
 
@@ -143,27 +141,13 @@ def _padded(packed: Packed, words: int) -> NDArray[np.uint64]:
 
 
 def count_bits(
-    signs: NDArray[np.uint64],
-    rows: Rows,
-    planes: NDArray[np.uint64],
-    ones: NDArray[np.uint64],
-    products: Floats,
-    totals: NDArray[np.int64],
-    low: Floats,
-    step: Floats,
-    numbers: int,
+    signs: NDArray[np.uint64], rows: Rows, bits: NDArray[np.uint64], counts: NDArray[np.int16]
 ) -> None:
-    """Fill `products [m, N]`: 2 Σ q_i t_i − Σ q_i of each row, of the rounded query."""
+    """Fill `counts [b, N]`: how many bits each row has in common with each of `bits [b, words]`."""
     for first in range(0, len(rows), _BLOCK):
         block = signs[rows[first : first + _BLOCK]]
-        positive = np.bitwise_count(block & ones).sum(1, dtype=np.int64)
-        for query, (low_bits, high_bits) in enumerate(planes):
-            ones_in_low, ones_in_high = (
-                np.bitwise_count(block & bits).sum(1, dtype=np.int64) for bits in (low_bits, high_bits)
-            )
-            inner = ones_in_low + 2 * ones_in_high
-            signed = float(step[query]) * (2 * inner - totals[query])
-            products[query, first : first + _BLOCK] = signed + float(low[query]) * (2 * positive - numbers)
+        for at, mask in enumerate(bits):
+            counts[at, first : first + _BLOCK] = np.bitwise_count(block & mask).sum(1, dtype=np.int16)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from attar.errors import RecordError, ShapeError
 from attar.progress import one_thread
+from attar.reader.windows import PARAGRAPH, WindowedText
 from attar.search.statistics import Floats, Projection, Statistics, unit_points
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Sums:
     @classmethod
     def of(cls, ids: NDArray[np.int64], states: Floats, projection: Projection) -> "Sums":
         """The sums of tokens: word pieces `[n]` and their states `[n, d]`."""
-        centred = unit_points(ids, states, projection) - projection.mean
+        centred = unit_points(ids, states, projection.state_size, projection.map) - projection.mean
         with one_thread():
             points = centred @ projection.directions
             weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
@@ -271,7 +272,7 @@ class Signer:
     @classmethod
     def of(cls, reader: "Reader", statistics: Statistics) -> "Signer":
         """A signer of a reader's states, with the statistics of a corpus."""
-        return cls(reader, statistics, statistics.projection(min(DEFAULT_SIZE, len(statistics.total))))
+        return cls(reader, statistics, statistics.projection(min(DEFAULT_SIZE, statistics.size)))
 
     @property
     def size(self) -> int:
@@ -302,11 +303,15 @@ class Signer:
         empty = Sums.empty(self.projection)
         return replace(empty, tokens=len(ids), pieces=pieces.astype(np.uint16), counts=counts)
 
-    def query(self, windows: Sequence[NDArray[np.int64]]) -> Sums:
-        """The sums of a query, given as the word pieces of its windows."""
-        collector = Collector(self.projection)
+    def query(self, text: str) -> Floats:
+        """A text as a query (`query_of`), by the states of its windows."""
+        tokenizer, collector = self.reader.tokenizer, Collector(self.projection)
+        ((pieces, _),) = tokenizer.read_sentences([text])
+        windows = [pieces]
+        if not 0 < len(pieces) <= PARAGRAPH:  # so few are always one window
+            windows = [window.ids for window in WindowedText.of(text, tokenizer).windows]
         # Several threads round in another way, and a query must rank documents alike in every process.
         with one_thread():
             for ids in windows:
                 collector(0, ids, self.reader.query_states(ids))
-        return collector.of()
+        return query_of(collector.of().signature())

@@ -1,14 +1,14 @@
 """Statistics of a corpus that signatures are made with: mean and covariance of token states, word pieces' frequencies.
 
-They are sums over documents, fitted one document at a time. A `Projection` is what follows from them: the mean, the
-directions of most variance, and the weight (IDF) of each word piece. The states may pass through a `StateMap` first,
-which was learned from questions and is the same for every corpus.
+They are fitted one document at a time (`Fitting`). A `Projection` is what follows from them: the mean, the directions
+of most variance, and the weight (IDF) of each word piece. The states may pass through a `StateMap` first, which was
+learned from questions and is the same for every corpus.
 """
 
 import hashlib
 import math
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -94,22 +94,6 @@ _LARGEST = 1e30
 _Size = Annotated[int, msgspec.Meta(ge=1, le=_MOST_SIZE)]
 
 
-class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The statistics as bytes: MessagePack; the covariance as float16, scaled, frequencies compressed."""
-
-    version: int
-    reader: str
-    size: _Size
-    documents: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
-    tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
-    mean: bytes
-    scale: float
-    covariance: bytes
-    frequencies: bytes
-    map_sizes: tuple[_Size, _Size, _Size] | None = None
-    map: bytes = b""
-
-
 @dataclass(frozen=True, eq=False)
 class Projection:
     """How token states `[n, d]` become points `[n, k]` of equal variance, and what each word piece weighs.
@@ -134,151 +118,106 @@ class Projection:
         return len(self.mean) if self.map is None else self.map.sizes[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
-    """Sums over a corpus: of unit token states, of their outer products, of the documents that hold each word piece.
+class Statistics(
+    msgspec.Struct, array_like=True, frozen=True, dict=True, eq=False, forbid_unknown_fields=True
+):
+    """Mean and covariance of a corpus's unit token states, and how many documents hold each word piece.
 
-    >>> one = Statistics.empty("r", size=2, pieces=4).with_words(np.array([1, 3]))
-    >>> two = one.with_words(np.array([3])).with_states(np.array([3]), np.ones((1, 2), np.float32))
-    >>> two.documents, two.tokens, two.frequencies.tolist()
-    (2, 1, [0, 1, 0, 2])
+    As they are written, in MessagePack: the triangle of the covariance as float16, scaled, frequencies compressed.
     """
 
+    version: int
     reader: str
-    documents: int
-    tokens: int
-    total: Doubles
-    products: Doubles
-    frequencies: NDArray[np.int64]
-    map: StateMap | None = None
+    size: _Size
+    documents: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+    mean_data: bytes
+    scale: float
+    covariance_data: bytes
+    frequencies_data: bytes
+    map_sizes: tuple[_Size, _Size, _Size] | None = None
+    map_data: bytes = b""
 
-    @classmethod
-    def empty(cls, reader: str, *, size: int, pieces: int, map: StateMap | None = None) -> "Statistics":
-        """No documents yet; the reader's states have `size` dimensions."""
-        size = size if map is None else map.sizes[-1]
-        return cls(reader, 0, 0, np.zeros(size), np.zeros((size, size)), np.zeros(pieces, np.int64), map)
+    @cached_property
+    def mean(self) -> Floats:
+        return np.frombuffer(self.mean_data, "<f4").astype(np.float32)
 
-    @property
-    def state_size(self) -> int:
-        """d, the size of the states that they are fitted to."""
-        return len(self.total) if self.map is None else self.map.sizes[0]
+    @cached_property
+    def triangle(self) -> Doubles:
+        """The upper triangle of the covariance."""
+        with np.errstate(over="ignore", invalid="ignore"):  # found by `_is_sound`
+            return np.frombuffer(self.covariance_data, "<f2").astype(np.float64) * self.scale
 
-    def with_states(self, ids: NDArray[np.int64], states: Floats) -> "Statistics":
-        """Continued by some states `[n, d]` of a document alone: those of a long one come window by window."""
-        unit = unit_points(ids, states, self)
-        total, products = self.total + unit.sum(0, dtype=np.float64), self.products + unit.T @ unit
-        return replace(self, tokens=self.tokens + len(states), total=total, products=products)
+    @cached_property
+    def frequencies(self) -> NDArray[np.int64]:
+        unpacked = zlib.decompressobj().decompress(self.frequencies_data, 4 * _MOST_PIECES)
+        return np.frombuffer(unpacked, "<u4").astype(np.int64)
 
-    def with_words(self, ids: NDArray[np.int64]) -> "Statistics":
-        """Continued by the word pieces of a document alone: frequencies need more documents than a covariance does."""
-        frequencies = self.frequencies.copy()
-        frequencies[np.unique(ids)] += 1
-        return replace(self, documents=self.documents + 1, frequencies=frequencies)
+    @cached_property
+    def map(self) -> StateMap | None:
+        return None if self.map_sizes is None else StateMap.from_bytes(self.map_data, self.map_sizes)
 
-    @property
-    def mean(self) -> Doubles:
-        return self.total / max(self.tokens, 1)
+    @cached_property
+    def data(self) -> bytes:
+        return msgspec.msgpack.encode(self)
 
-    @property
-    def covariance(self) -> Doubles:
-        return self.products / max(self.tokens, 1) - np.outer(self.mean, self.mean)
-
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """The first eight bytes of their SHA-256: signatures made with others are not compared."""
         return hashlib.sha256(self.data).digest()[:8]
 
     def fit_states(self, size: int, pieces: int) -> bool:
         """Whether they are of states of this size, and of this number of word pieces."""
-        return self.state_size == size and len(self.frequencies) == pieces
+        return (self.map_sizes or (self.size,))[0] == size and len(self.frequencies) == pieces
 
     def projection(self, size: int) -> Projection:
         """The `size` directions of most variance; of each, the largest component is positive.
 
         The sign is fixed, and computed in float64: signatures of one machine are compared with queries of another.
         """
-        if not 1 <= size <= len(self.total):
-            raise OptionError.expected("size", f"1 to {len(self.total)}", str(size))
-        if not self.tokens:
-            raise OptionError("the statistics have no documents", "fit them first")
-        values, vectors = np.linalg.eigh(self.rounded.covariance)
+        if not 1 <= size <= self.size:
+            raise OptionError.expected("size", f"1 to {self.size}", str(size))
+        covariance = np.zeros((self.size, self.size))
+        covariance[np.triu_indices(self.size)] = self.triangle
+        covariance += np.triu(covariance, 1).T
+        values, vectors = np.linalg.eigh(covariance)
         directions = vectors[:, ::-1][:, :size]
         largest = np.abs(directions).argmax(0)
         directions = directions * np.sign(directions[largest, np.arange(size)])
         largest_values = np.maximum(values, 0.0)[::-1][:size]
         scales = 1 / np.sqrt(np.maximum(largest_values, 1e-6 * largest_values[0] + 1e-30))
         weights = inverse_frequencies(self.frequencies, self.documents) ** WEIGHT_POWER
-        return Projection(
-            self.mean.astype(np.float32),
-            directions.astype(np.float32),
-            scales.astype(np.float32),
-            weights.astype(np.float32),
-            self.digest,
-            self.map,
-        )
-
-    @cached_property
-    def rounded(self) -> "Statistics":
-        """These as they are once saved and loaded: both must give the same directions."""
-        return Statistics.from_bytes(self.data)
-
-    @cached_property
-    def data(self) -> bytes:
-        triangle = self.covariance[np.triu_indices(len(self.total))]
-        scale = float(np.abs(triangle).max(initial=1e-30)) / 1_000
-        written = _Written(
-            _VERSION,
-            self.reader,
-            len(self.total),
-            self.documents,
-            self.tokens,
-            self.mean.astype("<f4").tobytes(),
-            scale,
-            (triangle / scale).astype("<f2").tobytes(),
-            zlib.compress(self.frequencies.astype("<u4").tobytes(), 9),
-            *(() if self.map is None else (self.map.sizes, self.map.data)),
-        )
-        return msgspec.msgpack.encode(written)
+        parts = (directions.astype(np.float32), scales.astype(np.float32), weights.astype(np.float32))
+        return Projection(self.mean, *parts, self.digest, self.map)
 
     @classmethod
     def from_bytes(cls, data: bytes, source: str = "search") -> "Statistics":
         """Read the bytes of statistics; anything else is refused."""
         try:
-            written = msgspec.msgpack.decode(data, type=_Written)
-            size = written.size
-            mean = np.frombuffer(written.mean, "<f4").astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):  # found below
-                triangle = np.frombuffer(written.covariance, "<f2").astype(np.float64) * written.scale
-            unpacked = zlib.decompressobj().decompress(written.frequencies, 4 * _MOST_PIECES)
-            frequencies = np.frombuffer(unpacked, "<u4").astype(np.int64)
-            covariance = np.zeros((size, size))
-            covariance[np.triu_indices(size)] = triangle
-            learned = written.map_sizes and StateMap.from_bytes(written.map, written.map_sizes)
+            read = msgspec.msgpack.decode(data, type=cls)
+            is_sound = read._is_sound()
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, zlib.error) as fault:
             raise FormatError(
                 f"{source}: the statistics cannot be read: {fault}", "fit them again"
             ) from fault
-        if written.version != _VERSION:
-            raise FormatError(f"{source}: statistics of version {written.version}", "install a newer attar")
-        sound = (
-            len(mean) == size
-            and (learned is None or learned.sizes[-1] == size)
-            and math.isfinite(written.scale)
-            # Not only finite: products of larger numbers overflow.
-            and (np.abs(mean) < _LARGEST).all()
-            and (np.abs(triangle) < _LARGEST).all()
-            and len(frequencies) > 0
-            and frequencies.max() <= written.documents
-        )
-        if not sound:
+        if read.version != _VERSION:
+            raise FormatError(f"{source}: statistics of version {read.version}", "install a newer attar")
+        if not is_sound:
             raise FormatError(f"{source}: the parts of the statistics do not agree", "fit them again")
-        covariance += np.triu(covariance, 1).T
-        products = (covariance + np.outer(mean, mean)) * written.tokens
-        counts = written.documents, written.tokens
-        statistics = cls(written.reader, *counts, mean * written.tokens, products, frequencies, learned)
-        # Not rounded again: the digest is that of these bytes.
-        statistics.__dict__.update(data=bytes(data), rounded=statistics)
-        return statistics
+        return read
+
+    def _is_sound(self) -> bool:
+        return (
+            len(self.mean) == self.size
+            and len(self.triangle) == self.size * (self.size + 1) // 2
+            and (self.map is None or self.map.sizes[-1] == self.size)
+            and math.isfinite(self.scale)
+            # Not only finite: products of larger numbers overflow.
+            and bool((np.abs(self.mean) < _LARGEST).all())
+            and bool((np.abs(self.triangle) < _LARGEST).all())
+            and len(self.frequencies) > 0
+            and int(self.frequencies.max()) <= self.documents
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> "Statistics":
@@ -286,6 +225,59 @@ class Statistics:
             return cls.from_bytes(Path(path).read_bytes(), str(path))
         except OSError as fault:
             raise FormatError(f"{path}: the file cannot be read: {fault.strerror or fault}") from fault
+
+
+class Fitting:
+    """Sums over a corpus, of which its statistics are made.
+
+    >>> fitting = Fitting("r", size=2, pieces=4)
+    >>> fitting.add_words(np.array([1, 3]))
+    >>> fitting.add_words(np.array([3]))
+    >>> fitting.add_states(np.array([3]), np.ones((1, 2), np.float32))
+    >>> found = fitting.statistics()
+    >>> found.documents, found.tokens, found.frequencies.tolist()
+    (2, 1, [0, 1, 0, 2])
+    """
+
+    def __init__(self, reader: str, *, size: int, pieces: int, map: StateMap | None = None) -> None:
+        """The reader's states have `size` dimensions."""
+        self._reader, self._size, self._map = reader, size, map
+        points = size if map is None else map.sizes[-1]
+        self._documents = self.tokens = 0
+        self._total, self._products = np.zeros(points), np.zeros((points, points))
+        self._frequencies = np.zeros(pieces, np.int64)
+
+    def add_states(self, ids: NDArray[np.int64], states: Floats) -> None:
+        """Some states `[n, d]` of a document: those of a long one come window by window."""
+        unit = unit_points(ids, states, self._size, self._map)
+        self.tokens += len(states)
+        self._total += unit.sum(0, dtype=np.float64)
+        self._products += unit.T @ unit
+
+    def add_words(self, ids: NDArray[np.int64]) -> None:
+        """The word pieces of a document: frequencies need more documents than a covariance does."""
+        self._frequencies[np.unique(ids)] += 1
+        self._documents += 1
+
+    def statistics(self) -> Statistics:
+        if not self.tokens:
+            raise OptionError("no document of the library has a text to fit statistics to", "add some first")
+        mean = self._total / self.tokens
+        covariance = self._products / self.tokens - np.outer(mean, mean)
+        triangle = covariance[np.triu_indices(len(mean))]
+        scale = float(np.abs(triangle).max(initial=1e-30)) / 1_000
+        return Statistics(
+            _VERSION,
+            self._reader,
+            len(mean),
+            self._documents,
+            self.tokens,
+            mean.astype("<f4").tobytes(),
+            scale,
+            (triangle / scale).astype("<f2").tobytes(),
+            zlib.compress(self._frequencies.astype("<u4").tobytes(), 9),
+            *(() if self._map is None else (self._map.sizes, self._map.data)),
+        )
 
 
 def default_statistics(reader: str, folder: Path | None = None) -> Statistics | None:
@@ -310,8 +302,8 @@ def inverse_frequencies(frequencies: NDArray[np.int64], documents: int) -> Float
     return weights
 
 
-def unit_points(ids: NDArray[np.int64], states: Floats, fitted: Statistics | Projection) -> Floats:
+def unit_points(ids: NDArray[np.int64], states: Floats, size: int, map: StateMap | None) -> Floats:
     """Rows of length 1 of states `[n, d]`, mapped if there is a map; states of another shape are refused."""
-    if states.ndim != 2 or states.shape != (len(ids), fitted.state_size):
-        raise ShapeError.expected("states", f"[{len(ids)}, {fitted.state_size}]", str(list(states.shape)))
-    return unit_rows(np.asarray(states, np.float32) if fitted.map is None else fitted.map(states))
+    if states.ndim != 2 or states.shape != (len(ids), size):
+        raise ShapeError.expected("states", f"[{len(ids)}, {size}]", str(list(states.shape)))
+    return unit_rows(np.asarray(states, np.float32) if map is None else map(states))

@@ -23,12 +23,9 @@ STARTERS = word_set(
     "When While As But And Or So If For From With By To Although However During Since One Both What Who How "
     "Why Then"
 )
-# Before a name and never in it.
-MISTERS = word_set(
-    "mr mrs ms miss misses mister messrs mme mlle mons dr sir madam madame ma'am mademoiselle monsieur"
-)
 # Before a name, or inside it: King Lear, Stephen King.
-TITLES = MISTERS | word_set(
+TITLES = word_set(
+    "mr mrs ms miss misses mister messrs mme mlle mons dr sir madam madame ma'am mademoiselle monsieur "
     "signor signora signorina herr frau don donna lady lord lords ladies master mistress dame king queen "
     "prince princess duke duchess earl count countess comtesse comte baron baroness baronet marquis marquess "
     "marquise viscount viscountess emperor empress tsar czar kaiser sultan pope cardinal bishop archbishop "

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from attar.memory.memory import Memory
 from attar.progress import Progress, ignore_progress
-from attar.reader.fast_spans import Ragged
 from attar.reader.reader import Reader
 from attar.reader.second_look import LookInput
 from attar.training.batches import ANSWERS, TYPED, Array, Batch, LengthBatches, paired_batch
@@ -101,15 +100,14 @@ def _rows_of(
 
 def _learned(asked: LookInput, golds: Sequence[tuple[int, int]]) -> FoundRow:
     """An input with its answers: those that stand in a sentence that is read, whole."""
-    spans, first = list[tuple[int, int]](), 0
+    spans = list[tuple[int, int]]()
     for part in asked.parts:
-        first += len(part.above)
+        starts, ends = part.places.T
         for start, end in golds:
-            at = int(np.searchsorted(part.ends, start, side="right"))
-            last = int(np.searchsorted(part.starts, end, side="left")) - 1
-            if at <= last and part.starts[at] <= start and end <= part.ends[last]:
-                spans.append((first + at, first + last))
-        first += len(part.ids) + len(part.after)
+            at = int(np.searchsorted(ends, start, side="right"))
+            last = int(np.searchsorted(starts, end, side="left")) - 1
+            if at <= last and starts[at] <= start and end <= ends[last]:
+                spans.append((part.pieces.start + at, part.pieces.start + last))
     pieces = asked.pieces
     return FoundRow(
         pieces.question.astype(np.int32),
@@ -123,13 +121,13 @@ def to_arrays(rows: Sequence[FoundRow]) -> dict[str, Array]:
     """Rows as arrays of a file."""
     arrays: dict[str, Array] = {}
     for name in FoundRow._fields:
-        ragged = Ragged.of([getattr(row, name) for row in rows])
-        arrays |= {name: ragged.joined, f"{name}-bounds": ragged.bounds}
+        parts = [getattr(row, name) for row in rows]
+        arrays |= {name: np.concatenate(parts), f"{name}-bounds": np.cumsum([0, *map(len, parts)])}
     return arrays
 
 
 def from_arrays(arrays: Mapping[str, Array]) -> list[FoundRow]:
-    parts = (Ragged(arrays[name], arrays[f"{name}-bounds"]) for name in FoundRow._fields)
+    parts = (np.split(arrays[name], arrays[f"{name}-bounds"][1:-1]) for name in FoundRow._fields)
     return [FoundRow(*row) for row in zip(*parts, strict=True)]
 
 

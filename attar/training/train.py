@@ -85,7 +85,7 @@ def _fine_tune(run: QuestionRun, options: QuestionOptions, passages: list[Passag
     run.say("calibration")
     calibration = calibrate_look(Reader(tuned), with_swapped_questions(held), run.progress)
     if calibration is not None:
-        tuned = tuned.with_look_calibration(calibration)
+        tuned = tuned.recalibrated(None, calibration)
         tuned.save(options.folder)
     return TrainedReader(
         str(options.folder), held_out_scores(tuned, held, run.progress), calibration, run.history

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from attar.memory.memory import Memory, unwrap, wrap
 from attar.memory.phrases import PhraseIndex
 from attar.search.signatures import SignatureRecord, Sums
-from attar.search.statistics import Statistics
+from attar.search.statistics import Fitting, Statistics
 from attar.store.records import DocumentEntry, Record, read_entry, read_text, write_entry, write_text
 from attar.store.store import Store
 from benchmarks.fuzz.mutations import mutated_bytes
@@ -150,7 +150,10 @@ def signature_target(folder: Path) -> Iterator[Target]:
     """Statistics and signatures of search: refused, or usable."""
     random = np.random.default_rng(0)
     ids, states = random.integers(0, 40, 30), random.standard_normal((30, 6)).astype(np.float32)
-    statistics = Statistics.empty(READER, size=6, pieces=40).with_words(ids).with_states(ids, states)
+    fitting = Fitting(READER, size=6, pieces=40)
+    fitting.add_words(ids)
+    fitting.add_states(ids, states)
+    statistics = fitting.statistics()
     projection = statistics.projection(4)
     sums = Sums.of(ids, states, projection)
     records = [

@@ -339,10 +339,10 @@ def _finish(
     asked = with_swapped_questions(held.passages)
     calibration = calibrate(Reader(parts), asked, run.progress)
     if calibration is not None:
-        parts = parts.recalibrated(calibration, {})
+        parts = parts.recalibrated(calibration, None)
     of_look = calibrate_look(Reader(parts), asked, run.progress)
     if of_look is not None:
-        parts = parts.with_look_calibration(of_look)
+        parts = parts.recalibrated(None, of_look)
     parts.save(folder)
     scores = held_out_scores(parts, held.passages, run.progress)
     return TrainedReader(str(folder), scores, parts.config.network.calibration, run.history)

@@ -38,7 +38,7 @@ def test_windows_that_are_encoded_together_have_the_same_phrases(reader, monkeyp
     """Padded to the longest they are rounded in another way, by a unit of int8 at most."""
     alone = reader.read_many(TEXTS)
     batches = type(reader._texts).batches
-    monkeypatch.setattr(type(reader._texts), "batches", lambda self, lengths: batches(self, lengths, 4_096))
+    monkeypatch.setattr(type(reader._texts), "batches", lambda self, windows: batches(self, windows, 4_096))
     for ours, theirs in zip(reader.read_many(TEXTS), alone, strict=True):
         assert ours.phrases.covered == theirs.phrases.covered
         assert ours.phrases.starts.tolist() == theirs.phrases.starts.tolist()

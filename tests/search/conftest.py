@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attar.search.statistics import Statistics
+from attar.search.statistics import Fitting
 
 SIZE, PIECES = 24, 200
 
@@ -13,6 +13,14 @@ def made_up(random, words):
     table = np.random.default_rng(7).standard_normal((PIECES, SIZE)).astype(np.float32)
     ids = np.array(words, np.int64)
     return ids, table[ids] + 0.3 * random.standard_normal((len(ids), SIZE)).astype(np.float32)
+
+
+def fitted(documents, learned=None):
+    fitting = Fitting("r", size=SIZE, pieces=PIECES, map=learned)
+    for ids, states in documents:
+        fitting.add_words(ids)
+        fitting.add_states(ids, states)
+    return fitting.statistics()
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +37,4 @@ def corpus():
 
 @pytest.fixture(scope="session")
 def statistics(corpus):
-    found = Statistics.empty("r", size=SIZE, pieces=PIECES)
-    for ids, states in corpus:
-        found = found.with_words(ids).with_states(ids, states)
-    return found
+    return fitted(corpus)

@@ -10,17 +10,10 @@ import pytest
 from attar.errors import FormatError, OptionError, ShapeError
 from attar.search.signatures import Sums
 from attar.search.statistics import StateMap, Statistics, default_statistics
-from tests.search.conftest import PIECES, SIZE
+from tests.search.conftest import PIECES, SIZE, fitted
 
 # Of the map of states.
 HIDDEN, OUT = 9, 12
-
-
-def fitted(documents, learned=None):
-    found = Statistics.empty("r", size=SIZE, pieces=PIECES, map=learned)
-    for ids, states in documents:
-        found = found.with_words(ids).with_states(ids, states)
-    return found
 
 
 def test_saved_statistics_give_the_same_projection_and_digest(statistics, tmp_path):
@@ -98,7 +91,7 @@ def test_the_map_is_a_linear_one_and_one_hidden_layer(learned, corpus):
 def test_saved_statistics_have_their_map(mapped, corpus):
     loaded = Statistics.from_bytes(mapped.data)
     np.testing.assert_array_equal(loaded.map(corpus[0][1]), mapped.map(corpus[0][1]))
-    assert (loaded.data, loaded.state_size, len(loaded.total)) == (mapped.data, SIZE, OUT)
+    assert (loaded.data, loaded.size) == (mapped.data, OUT)
     assert loaded.fit_states(SIZE, PIECES)
 
 
