@@ -24,8 +24,8 @@ from attar.library.served import ServedLibrary, report_missing
 from attar.library.shard import EachShard, OpenedShard
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.results import Asked, Change, Document, DocumentDetails, Subset
-from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
+from attar.store.store import Stats
 
 # Documents listed at a time.
 _PAGE = 1_000
@@ -356,11 +356,8 @@ def _key(document: Document) -> bytes:
 
 
 def _added(one: Stats, other: Stats) -> Stats:
-    """The totals of two shards; what is no total is that of the first."""
-    totals = (
-        "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes", "changes",
-        "readers",
-    )  # fmt: skip
+    """The totals of two shards, of one reader."""
+    totals = "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes"
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
 
 

@@ -43,9 +43,8 @@ from attar.results import (
     check_asked,
     check_labels,
 )
-from attar.store.maintenance import Stats
 from attar.store.records import Record
-from attar.store.store import Store
+from attar.store.store import Stats, Store
 
 if TYPE_CHECKING:
     from attar.library.bank import DocumentBank
@@ -352,7 +351,7 @@ class Library(ServedLibrary):
 
         Documents without a text are refused, or lost to search with `leave_out`.
         """
-        return refit([self.store], self.reader, leave_out=leave_out, progress=progress)
+        return refit([self], leave_out=leave_out, progress=progress)
 
     @property
     def search_state(self) -> SearchState:

@@ -2,11 +2,11 @@
 
 To reread, new memories are staged in a store of their own, `reread/FINGERPRINT` inside the library's folder, while the
 library answers and grows as before. What others add, change or remove meanwhile is read too: until little is left, and
-the rest while nobody else can write. Then all memories are switched at once. A killed reread is continued by the next.
+the rest while nobody else can write. Then one transaction switches all memories. A killed reread is continued by the
+next.
 
-To refit, the statistics of search are fitted to all texts, and all signatures are made again; both are switched in one
-transaction. Documents that others change until then get their signatures from their texts at the next search. The
-shards of a library are fitted together: their statistics are one sum.
+To refit, the statistics of search are fitted to all texts. Then all signatures are missing, and are made as others that
+are. The shards of a library are fitted together: their statistics are one sum.
 """
 
 import contextlib
@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError, quoted
+from attar.errors import BusyError, OptionError, RecordError, StoreError, UnknownDocumentError, quoted
 from attar.files import lock_file
 from attar.library.adding import cut_to_budget
 from attar.library.drafts import encode_texts
@@ -32,11 +33,12 @@ from attar.reader.folders import ReaderFolder
 from attar.results import Refit, Reread
 from attar.search.signatures import Signer
 from attar.search.statistics import Statistics, default_statistics
-from attar.store.maintenance import source_version
-from attar.store.records import DocumentEntry, Fault, Record
+from attar.store.records import DocumentEntry, Fault, Record, name_in, now
 from attar.store.store import Store
+from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
+    from attar.library.library import Library
     from attar.reader.reader import Reader
 
 # Documents per batch: a kill loses some seconds of work.
@@ -82,14 +84,45 @@ def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress)
             for _ in range(_PASSES):
                 if work.catch_up() <= _FEW:
                     break
-
-            def finish() -> None:
+            with store.transaction() as changes:  # nobody else can write any more
                 work.catch_up()
                 check_texts(store)
-
-            header = store.switch_reader(fingerprint, staged, finish)
+                _switch(changes, fingerprint, staged)
         _clean(store, folder, fingerprint)
-        return Reread(fingerprint, header.documents, work.read)
+        return Reread(fingerprint, len(store), work.read)
+
+
+def _switch(changes: Transaction, fingerprint: str, staged: Store) -> None:
+    """Replace all memories and signatures with the staged ones, which are of the documents' present versions."""
+    with staged.snapshot() as memories:
+        statistics = memories.statistics
+        changes.change_reader(fingerprint)
+        if statistics is not None:
+            changes.put_statistics(statistics)
+        moment = now()
+        for key in list(changes.document_keys()):
+            before, read = changes.find_key(key), memories.find_key(key)
+            if before is None or read is None or read.applied != _version_of(before):
+                message = (
+                    f"document {quoted(name_in(key))} was not read with the new reader in its present version"
+                )
+                raise StoreError(message, "run attar reread again")
+            memories.check_bytes(read)
+            entry = replace(
+                before,
+                # Later than before: caches of other processes know by it that the memory is another.
+                changed=max(moment, before.changed + 1),
+                tokens=read.tokens,
+                memory_bytes=read.memory_bytes,
+            )
+            memory, text = memories.memory_data(read), changes.text_data(before)
+            record = Record(entry, memory, text, memories.signature(read))
+            changes.put(record, reader=fingerprint, replacing=before)
+
+
+def _version_of(entry: DocumentEntry) -> tuple[bytes, ...]:
+    """What the `applied` field of a staged document says: the version of the document that it was read from."""
+    return entry.changed.to_bytes(8, "big"), entry.digest
 
 
 @contextlib.contextmanager
@@ -133,13 +166,13 @@ class _Rereading:
 
     def catch_up(self) -> int:
         """Stage what is not staged in its present version, and forget what is gone; returns how many were read."""
-        waiting = [entry for entry in _entries(self.store) if not self._is_staged(entry)]
+        waiting = [entry for entry in _sound(self.store.documents()) if not self._is_staged(entry)]
         total, done = sum(entry.tokens for entry in waiting), 0
         for batch in _batches(waiting):
             self._read(batch, done, total)
             done += sum(entry.tokens for entry in batch)
             self.progress("rereading", done, total)
-        gone = [entry.name for entry in _entries(self.staged) if entry.name not in self.store]
+        gone = [entry.name for entry in _sound(self.staged.documents()) if entry.name not in self.store]
         with self.staged.transaction() as changes:
             for name in gone:
                 changes.remove(name)
@@ -150,7 +183,7 @@ class _Rereading:
         if entry.text_bytes is None:
             return True
         try:
-            return self.staged.entry(entry.name).applied == source_version(entry)
+            return self.staged.entry(entry.name).applied == _version_of(entry)
         except (UnknownDocumentError, RecordError):
             return False
 
@@ -180,14 +213,14 @@ class _Rereading:
                     record.name,
                     memory,
                     digest=record.entry.digest,
-                    applied=source_version(record.entry),
+                    applied=_version_of(record.entry),
                     signature=signature,
                 )
                 changes.put(staged, reader=memory.reader, replacing=changes.find(record.name))
 
 
-def _entries(store: Store) -> Iterator[DocumentEntry]:
-    return (entry for entry in store.documents() if not isinstance(entry, Fault))
+def _sound(entries: Iterable[DocumentEntry | Fault]) -> Iterator[DocumentEntry]:
+    return (entry for entry in entries if not isinstance(entry, Fault))
 
 
 def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
@@ -205,52 +238,34 @@ def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
         yield batch
 
 
-def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progress: Progress) -> Refit:
-    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
-    listed = [list(store.documents()) for store in stores]
-    for store, entries in zip(stores, listed, strict=True):
-        _count_without_text(store, entries, leave_out)
-    with_text = [
-        [entry for entry in entries if isinstance(entry, DocumentEntry) and entry.text_bytes is not None]
-        for entries in listed
-    ]
-    signer = _fitted(stores, with_text, reader, progress)
-    signed = {
-        record.name: (record.entry, signer.record(signer.sums(text), text_kept=True))
-        for record, text in _texts(stores, with_text, "signatures", progress)
-    }
-    signatures = 0
+def refit(libraries: Sequence["Library"], *, leave_out: bool, progress: Progress) -> Refit:
+    """Fit statistics to the texts of libraries, and make all signatures again, as those that are missing are made."""
+    stores = [library.store for library in libraries]
+    for store in stores:
+        _check_kept(store, store.documents(), leave_out)
+    fitted = _fitted(stores, libraries[0].reader, progress)
     with contextlib.ExitStack() as stack:
         # All are written, or none: only a kill between two commits leaves shards that differ, and search says so.
-        opened = [stack.enter_context(store.transaction()) for store in stores]
-        now = [
-            [entry for entry in changes.documents() if isinstance(entry, DocumentEntry)] for changes in opened
-        ]
-        # One that was added meanwhile would lose its signature as well.
-        without_text = sum(
-            _count_without_text(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
-        )
-        for changes, sound in zip(opened, now, strict=True):
-            changes.put_statistics(signer.statistics.data)
-            for entry in sound:
-                made_of, signature = signed.get(entry.name, (None, b""))
-                if made_of == entry:
-                    changes.put_signature(entry, signature)
-                    signatures += 1
-    # Of those that are still there as they were listed.
-    unsigned = {entry.name for entries in now for entry in entries} - signed.keys()
-    unread = sum(entry.name in unsigned for entries in with_text for entry in entries)
-    faults = sum(isinstance(entry, Fault) for entries in listed for entry in entries)
-    return Refit(signatures, without_text, unread + faults)
+        for store in stores:
+            changes = stack.enter_context(store.transaction())
+            # One that was added meanwhile would lose its signature as well.
+            _check_kept(store, changes.documents(), leave_out)
+            changes.put_statistics(fitted.data)
+    made = sum(library.searching.make(progress) for library in libraries)
+    return Refit(made, sum(map(len, stores)) - made)
 
 
-def _fitted(
-    stores: Sequence[Store],
-    listed: Sequence[Sequence[DocumentEntry]],
-    reader: "Reader",
-    progress: Progress,
-) -> Signer:
-    """What makes signatures with the statistics of all texts."""
+def _check_kept(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> None:
+    """Refuse documents without a kept text, unless they may be left out."""
+    names = [] if leave_out else [entry.name for entry in _sound(entries) if entry.text_bytes is None]
+    if names:
+        counted = f"{len(names):,} documents of {store.path} have no kept text, such as {quoted(names[0])}"
+        remedy = "add them again with their texts, or go on without them: --leave-out"
+        raise OptionError(f"{counted}: search would not find them any more", remedy)
+
+
+def _fitted(stores: Sequence[Store], reader: "Reader", progress: Progress) -> Statistics:
+    """The statistics of all texts that can be read."""
     encoder = reader.options.encoder
     # A learned map belongs to the reader, whichever the documents are.
     default = default_statistics(reader.fingerprint, reader.folder)
@@ -260,37 +275,16 @@ def _fitted(
         pieces=encoder.vocabulary,
         map=None if default is None else default.map,
     )
-    for _, text in _texts(stores, listed, "fitting", progress):
-        statistics = _with_text(statistics, reader, text)
+    listed = [(store, entry.name) for store in stores for entry in _sound(store.documents())]
+    for at, (store, name) in enumerate(listed):
+        progress("fitting", at, len(listed))
+        with contextlib.suppress(UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+            text = store.get(name).text
+            if text is not None:
+                statistics = _with_text(statistics, reader, text)
     if not statistics.tokens:
         raise OptionError("no document of the library has a text to fit statistics to", "add some first")
-    return Signer.of(reader, statistics)
-
-
-def _count_without_text(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
-    """How many documents have no kept text: they are refused unless they may be left out."""
-    names = [entry.name for entry in entries if isinstance(entry, DocumentEntry) and entry.text_bytes is None]
-    if names and not leave_out:
-        counted = f"{len(names):,} documents of {store.path} have no kept text, such as {quoted(names[0])}"
-        remedy = "add them again with their texts, or go on without them: --leave-out"
-        raise OptionError(f"{counted}: search would not find them any more", remedy)
-    return len(names)
-
-
-def _texts(
-    stores: Sequence[Store], listed: Sequence[Sequence[DocumentEntry]], task: str, progress: Progress
-) -> Iterator[tuple[Record, str]]:
-    """Yield the documents that can be read and have a text."""
-    total, done = sum(map(len, listed)), 0
-    for store, entries in zip(stores, listed, strict=True):
-        for entry in entries:
-            progress(task, done, total)
-            done += 1
-            with contextlib.suppress(UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
-                record = store.get(entry.name)
-                text = record.text
-                if text is not None:
-                    yield record, text
+    return statistics
 
 
 def _with_text(statistics: Statistics, reader: "Reader", text: str) -> Statistics:

@@ -89,8 +89,8 @@ class Searching:
             index, _ = self._refreshed(now)
             yield self._shard(now, index, cache)
 
-    def make(self, progress: Progress = ignore_progress) -> None:
-        """Make the signatures that are missing from texts."""
+    def make(self, progress: Progress = ignore_progress) -> int:
+        """Make the signatures that are missing from texts; returns how many documents have one."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
         names = [*(name for name in missing if name not in self._left_out), *self._by_words]
@@ -101,6 +101,7 @@ class Searching:
         left_out = self._make(names, index, progress)
         index.rank_by_words(bool(self._by_words))
         self._left_out = sorted({*left_out, *(name for name in self._left_out if name in missing)})
+        return len(index)
 
     def load(self) -> None:
         """Bring the index up to date; signatures that are missing are not made."""

@@ -31,7 +31,7 @@ from attar.results import (
     Subset,
     Verified,
 )
-from attar.store.maintenance import Stats
+from attar.store.store import Stats
 
 # The free bytes on disk that a ready server needs: room for some documents.
 _DISK_BYTES = 2**20

@@ -30,8 +30,16 @@ import msgspec
 from attar.errors import AttarError, BusyError, RecordError
 from attar.files import lock_file, sync_folder
 from attar.memory.memory import Memory
-from attar.store.lmdb_env import COPY, DATA, LmdbTransaction, damaged, no_store, store_errors
-from attar.store.maintenance import check_record, open_file, page_faults, record_faults
+from attar.store.check import check_record, page_faults, record_faults
+from attar.store.lmdb_env import (
+    COPY,
+    DATA,
+    LmdbTransaction,
+    damaged,
+    no_store,
+    open_file,
+    store_errors,
+)
 from attar.store.records import (
     DOCUMENT_KINDS,
     HEADER_KEY,

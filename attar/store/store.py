@@ -4,12 +4,12 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from attar.errors import FormatError, ReaderMismatchError, StoreError
-from attar.store import maintenance
 from attar.store.lmdb_env import (
     DATA,
     LOCK,
@@ -37,6 +37,21 @@ _PAGE = 256
 
 # A larger file without a header has lost it; a process killed while it creates a store leaves a smaller one.
 _NEW_FILE_BYTES = 2**16
+# Of LMDB, in each file.
+_META_PAGES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats:
+    """Counts, and sizes in bytes. New documents fill `free_bytes` first; `compact` returns them to the disk."""
+
+    reader: str | None
+    documents: int
+    tokens: int
+    memory_bytes: int
+    text_bytes: int
+    file_bytes: int
+    free_bytes: int
 
 
 class Store:
@@ -165,22 +180,33 @@ class Store:
 
     def check(self) -> Iterator[Fault]:
         """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
-        return maintenance.find_faults(self._open())
+        from attar.store.check import find_faults  # whoever asks and adds does not wait for it
+
+        return find_faults(self._open())
 
     def compact(self) -> int:
         """Return the space of removed documents to the disk; returns the bytes saved.
 
         No other process may have the store open.
         """
-        return maintenance.compact(self._writable())
+        return self._writable().compact()
 
-    def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], None]) -> Header:
-        """Replace all memories with those of another reader that `staged` has; see `maintenance.switch_reader`."""
-        return maintenance.switch_reader(self._writable(), reader, staged, catch_up)
-
-    def stats(self) -> maintenance.Stats:
+    def stats(self) -> Stats:
         """Return counts and sizes; takes as long for a million documents as for one."""
-        return maintenance.stats_of(self._open())
+        with self._open().transaction() as transaction:
+            header = header_of(transaction, self._environment)
+            pages = transaction.stat(self._environment.map.open_db(None))
+            file_bytes = self._environment.file_bytes()
+        used = _META_PAGES + pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
+        return Stats(
+            reader=header.reader,
+            documents=header.documents,
+            tokens=header.tokens,
+            memory_bytes=header.memory_bytes,
+            text_bytes=header.text_bytes,
+            file_bytes=file_bytes,
+            free_bytes=max(0, file_bytes - used * pages["psize"]),
+        )
 
     def _open(self) -> Environment:
         if not self._finalizer.alive:

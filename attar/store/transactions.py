@@ -358,6 +358,12 @@ class Transaction(Reading):
         self.header = msgspec.structs.replace(self.header.plus(entry), reader=reader)
         return entry
 
+    def change_reader(self, fingerprint: str) -> None:
+        """Begin to move to another reader: then all documents are put again, and statistics if it has any."""
+        self._is_changed = True
+        self.header = msgspec.structs.replace(self.header, reader=fingerprint)
+        self._transaction.delete(STATISTICS_KEY)
+
     def put_tags(self, entry: DocumentEntry, tags: tuple[str, ...]) -> None:
         """Write other tags of a document, which stays as it is."""
         key = key_of(entry.name)

@@ -146,7 +146,7 @@ def test_a_failed_copy_leaves_the_store_unchanged(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("attar.store.maintenance.os.replace", full)
+        patch.setattr("attar.store.lmdb_env.os.replace", full)
         with pytest.raises(StoreError, match="the disk is full"):
             store.compact()
     assert sorted(os.listdir(store.path)) == ["data.mdb", "lock.mdb"]
