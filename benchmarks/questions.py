@@ -25,7 +25,7 @@ from attar.memory.memory import Memory
 from attar.paper.timing import QUICK, Contender, Effort, Timer, this_machine
 from attar.reader.reader import Reader
 from attar.reader.windows import WindowedText
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.training.data import read_passages
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare, compare_with_limit, run_cases
@@ -220,7 +220,7 @@ def main(
         memories = reader.read_many(asked.texts)
         with Library(folder, reader) as library:
             for at, memory in enumerate(memories):
-                record = Record.of(f"text {at}", memory, text=asked.texts[at])
+                record = Record.of(DocumentEntry(name=f"text {at}"), memory, text=asked.texts[at])
                 library.store.put(record, reader=reader.fingerprint)
         cases = [
             *in_process(reader, asked, memories, timer),

@@ -30,7 +30,7 @@ from attar.search.signatures import (
     triangle_numbers,
 )
 from attar.search.statistics import Floats, default_statistics
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from benchmarks.command import Quick, run_command
 from benchmarks.questions import cost_of_command
 
@@ -151,7 +151,9 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
             for at in range(first, min(count, first + 5_000)):
                 own = at % len(_TEXTS)
                 signature = made_record(records[own], packed[at], random, signer.pieces)
-                record = Record.of(f"{at:07}", memories[own], text=_TEXTS[own], signature=signature)
+                record = Record.of(
+                    DocumentEntry(name=f"{at:07}"), memories[own], text=_TEXTS[own], signature=signature
+                )
                 changes.put(record, reader=reader.fingerprint)
     return signer
 

@@ -266,9 +266,9 @@ class Library(ServedLibrary):
     def append(
         self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = ignore_progress
     ) -> Change:
-        draft = text._replace(name=name) if isinstance(text, Draft) else Draft.of(name, text)
+        draft = text if isinstance(text, Draft) else Draft.of(name, text)
         with self._suggesting([name]):
-            return append(self, draft, key=key, progress=progress)
+            return append(self, name, draft, key=key, progress=progress)
 
     def ask_each(
         self,

@@ -209,13 +209,8 @@ class _Rereading:
             for record, encoded in zip(records, read, strict=True):
                 memory, sums = cut_to_budget(encoded.memory, record.entry.budget), encoded.sums
                 signature = None if signer is None or sums is None else signer.record(sums, text_kept=True)
-                staged = Record.of(
-                    record.name,
-                    memory,
-                    digest=record.entry.digest,
-                    applied=_version_of(record.entry),
-                    signature=signature,
-                )
+                entry = DocumentEntry(name=record.name, applied=_version_of(record.entry))
+                staged = Record.of(entry, memory, signature=signature)
                 changes.put(staged, reader=memory.reader, replacing=changes.find(record.name))
 
 

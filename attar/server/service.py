@@ -158,7 +158,7 @@ class Service:
                 # Of all documents together: an archive of some kilobytes can hold any number of long ones.
                 check_length("texts of the file", characters, self.settings.max_text)
                 check_length("documents of the file", len(drafts) + 1, _MOST_DOCUMENTS, "documents")
-                drafts.append(draft.labelled(tags, None))
+                drafts.append(draft.tagged(tags))
         return drafts
 
     def check(self) -> None:

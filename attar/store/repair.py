@@ -44,6 +44,7 @@ from attar.store.records import (
     DOCUMENT_KINDS,
     HEADER_KEY,
     LONGEST_PLAIN_KEY,
+    DocumentEntry,
     Fault,
     Record,
     entry_or_fault,
@@ -161,7 +162,7 @@ def _record(values: LmdbTransaction, key: bytes) -> Record:
     if isinstance(entry, Fault):
         if len(key) > LONGEST_PLAIN_KEY:
             raise RecordError(f"{entry.line}, and its key has only the beginning of its name")
-        return Record.of(name_in(key), Memory.from_bytes(data), text=text)
+        return Record.of(DocumentEntry(name=name_in(key)), Memory.from_bytes(data), text=text)
     entry = msgspec.structs.replace(entry, text_bytes=None if text is None else entry.text_bytes)
     record = Record(entry, data, None if text is None else bytes(text_value), reading.signature(entry))
     check_record(record, None)

@@ -7,7 +7,7 @@ Both read a document's entry first, once, and then what is needed of the documen
 
     with store.transaction() as changes:
         earlier = changes.find(name)
-        changes.put(Record.of(name, memory, text=text), reader=memory.reader, replacing=earlier)
+        changes.put(Record.of(DocumentEntry(name=name), memory, text=text), reader=memory.reader, replacing=earlier)
 
 What search keeps is written and deleted by the transaction that writes or deletes its document. Here it is bytes; their
 content is that of `attar.search`:

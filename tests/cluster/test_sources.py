@@ -35,7 +35,7 @@ def test_documents_of_a_url_have_the_names_of_a_folder_s_files(bucket):
 def test_a_url_of_one_file(bucket):
     (file,) = find_sources([f"{bucket}/a.txt"]).files
     ((draft,), origin) = list(read_documents([file])), "memory:///bucket/a.txt"
-    assert (draft.name, draft.text, draft.origin.source) == ("a", "Ann left.", origin)
+    assert (draft.name, draft.text, draft.entry.source) == ("a", "Ann left.", origin)
 
 
 @pytest.mark.parametrize(

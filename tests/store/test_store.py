@@ -7,7 +7,7 @@ import pytest
 
 from attar.errors import ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.memory.memory import wrap
-from attar.store.records import Fault, Origin, digest_of, unpack_parts, write_entry
+from attar.store.records import Fault, digest_of, pack_parts, unpack_parts, write_entry
 from attar.store.store import Store
 from tests.store.made import make_memory, memory_in, overwrite, put
 
@@ -16,15 +16,16 @@ NAMES = ["a", "a/b", "two\nlines", "Ωμέγα 🜁", "x" * 10_000, "x" * 10_000
 
 def test_get_returns_what_was_put(store):
     memory = make_memory(7)
-    origin = Origin("/books/emma.pdf", "1815", [(0, "page 1"), (900, "page 2")])
-    entry = put(store, "emma", memory, title="Emma", text="Emma Woodhouse, handsome", origin=origin)
+    parts = [(0, "page 1"), (900, "page 2")]
+    given = {"title": "Emma", "source": "/books/emma.pdf", "date": "1815", "parts": pack_parts(parts)}
+    entry = put(store, "emma", memory, text="Emma Woodhouse, handsome", **given)
     found = store.get("emma")
     assert found.entry == entry == store.entry("emma")
     assert (found.name, found.entry.title, found.text) == ("emma", "Emma", "Emma Woodhouse, handsome")
     assert found.entry.digest == digest_of("Emma Woodhouse, handsome")
     assert (found.entry.tokens, found.memory) == (7, memory)
-    assert (found.entry.source, found.entry.date) == (origin.source, origin.date)
-    assert unpack_parts(found.entry.parts, "emma") == origin.parts
+    assert (found.entry.source, found.entry.date) == ("/books/emma.pdf", "1815")
+    assert unpack_parts(found.entry.parts, "emma") == parts
 
 
 def test_any_text_can_be_a_name(store):

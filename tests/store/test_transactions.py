@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
 from tests.store.made import READER, flip, make_memory, put
 
@@ -49,7 +49,7 @@ def test_totals_are_right_after_a_document_is_replaced(store, is_known, is_damag
     with store.transaction() as changes:
         earlier = changes.find("b")
         assert (earlier is None) == is_damaged
-        record = Record.of("b", make_memory(3))
+        record = Record.of(DocumentEntry(name="b"), make_memory(3))
         changes.put(record, reader=READER, replacing=earlier if is_known else None)
     assert (store.header.documents, store.header.tokens) == (2, 4)
     assert store.get("b").signature is None
