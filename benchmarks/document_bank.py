@@ -187,7 +187,9 @@ def ranking_rate(bank: DocumentBank, library: Library, batches: list[list[str]])
 
 def agreement(bank: DocumentBank, library: Library, names: list[str], questions: list[str]) -> str:
     """How many first answers are the library's, without a second look, and how far probabilities differ."""
-    ours, theirs = (each.ask_many(names, questions, look=0) for each in (bank, library))
+    results = bank.ask_each(names, questions, look=0)
+    ours = [result.answers for result in results if isinstance(result, Asked)]
+    theirs = library.ask_many(names, questions, look=0)
     same = sum(one[0].text == other[0].text for one, other in zip(ours, theirs, strict=True))
     far = max(abs(one[0].probability - other[0].probability) for one, other in zip(ours, theirs, strict=True))
     return f"\n{same} of {len(ours)} first answers are the library's; their probabilities differ by at most {far:.4f}"

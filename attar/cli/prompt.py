@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from attar.cli.ask import Asking, only_document, print_search_state
+from attar.cli.ask import Asking, only_document, print_left_out
 from attar.cli.output import Quotes, one_line, print_note, printable
 from attar.errors import AttarError
 
@@ -72,5 +72,5 @@ class Prompt:
         elif line:
             (answers,) = self._asking.answers([line])
             if self._asking.document is None:
-                print_search_state(self._library)
+                print_left_out(self._library)
             print(self._quotes.answers(answers))

@@ -16,7 +16,7 @@ import numpy as np
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
 from attar.library.asking import ask_all
 from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestions
-from attar.library.documents import AskedByName, OpenDocument
+from attar.library.documents import OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
@@ -25,7 +25,7 @@ from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
 from attar.search.index import SearchIndex, SignatureTable
 from attar.search.ranking import CorpusQuery, RankedDocument, Standards, best_of
-from attar.store.records import DocumentEntry, key_of, unpack_parts
+from attar.store.records import DocumentEntry, key_of
 from attar.store.transactions import Snapshot
 from attar.text.kinds import without_preface
 
@@ -51,17 +51,15 @@ class _Banked:
     place: "BankPlace"
 
 
-class DocumentBank(AskedByName):
+class DocumentBank:
     """Answers questions as its library does, but for rounding: many at a time, on a device.
 
     It follows the library: what is added, replaced or removed, by any process, is so for the next question. If the
     device has too little memory, it is refused with the number of documents that fit.
     """
 
-    def __init__(
-        self, library: Library, device: str = "cuda", *, memory: int | None = None, workers: int = 0
-    ) -> None:
-        """Bring all documents to the device; `memory` caps the bytes that they may take there.
+    def __init__(self, library: Library, device: str = "cuda", *, workers: int = 0) -> None:
+        """Bring all documents to the device.
 
         As many other processes as `workers` make answers of what the device found, if many are asked together.
         """
@@ -70,7 +68,7 @@ class DocumentBank(AskedByName):
         self._device = find_device(device)
         self._library = library
         self._pool = AnswerPool(library, workers)
-        self._most = memory if memory is not None else _free_memory(self._device)
+        self._most = _free_memory(self._device)
         # Of what is on the device: the processes answer while the next questions are looked up.
         self.lock = Lock()
         self._begin()
@@ -93,9 +91,6 @@ class DocumentBank(AskedByName):
         """The bytes of all documents on the device."""
         return self._on_device.bank.nbytes + (0 if self._search is None else self._search.nbytes)
 
-    def similar(self, name: str) -> list[str] | None:
-        return self._library.similar(name)
-
     def ask_each(
         self,
         names: Sequence[str],
@@ -104,6 +99,7 @@ class DocumentBank(AskedByName):
         top: int | None = 5,
         look: int | None = None,
     ) -> list[Asked | AttarError]:
+        """What `Library.ask_each` returns."""
         check_top(top)
         look = self._library.reader.look_of(look)
         with self.lock, self._library.store.snapshot() as now:
@@ -356,8 +352,7 @@ def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:
     if entry is None:
         return None
     try:
-        parts = unpack_parts(entry.parts, entry.name)
-        return OpenDocument(b"", entry, now.memory(entry), now.text(entry), parts)
+        return OpenDocument.read(now, entry)
     except (RecordError, UnknownDocumentError):
         return None
 

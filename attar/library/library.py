@@ -24,7 +24,7 @@ from attar.library.documents import (
 )
 from attar.library.drafts import Draft, add_files, file_drafts, follow
 from attar.library.rereading import refit, reread
-from attar.library.searching import Searching, SearchState
+from attar.library.searching import Searching
 from attar.library.served import Result, ServedLibrary, check_disk
 from attar.library.shard import EachShard, OpenedShard
 from attar.memory.memory import Memory
@@ -99,15 +99,15 @@ class Library(ServedLibrary):
         self._bank: DocumentBank | None = None
         self._asks_all_there = True
 
-    def open_bank(self, device: str = "cuda", *, workers: int = 0) -> "DocumentBank":
+    def open_bank(self, device: str = "cuda", *, workers: int = 0) -> None:
         """Bring all documents to a device, where from now on questions are answered; needs torch.
 
-        If they do not fit, that is refused, and the CPU goes on answering. `workers`: see `attar.DocumentBank`.
+        If they do not fit, that is refused, and the CPU goes on answering. As many other processes as `workers` make
+        answers of what the device finds, if many are asked together.
         """
         from attar.library.bank import DocumentBank
 
         self._bank = DocumentBank(self, device, workers=workers)
-        return self._bank
 
     @property
     def has_bank(self) -> bool:
@@ -354,8 +354,9 @@ class Library(ServedLibrary):
         return refit([self], leave_out=leave_out, progress=progress)
 
     @property
-    def search_state(self) -> SearchState:
-        return self.searching.state()
+    def left_out(self) -> list[str]:
+        """The documents that the last search could not find: without a signature, their texts are not kept."""
+        return self.searching.left_out
 
     def merge(
         self,

@@ -4,7 +4,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
@@ -24,20 +23,6 @@ if TYPE_CHECKING:
 
 # Documents whose missing signatures are made and written together.
 _BATCH = 64
-
-
-@dataclass(frozen=True)
-class SearchState:
-    """Documents that search cannot find, because they have neither signature nor text."""
-
-    left_out: list[str]
-
-    def lines(self) -> list[str]:
-        """What a person should know, one line each."""
-        if not self.left_out:
-            return []
-        first = f"{len(self.left_out):,} documents are left out, such as {self.left_out[0][:72]!r}"
-        return [f"{first}: they have neither a signature nor a text; add them again"]
 
 
 def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
@@ -65,23 +50,20 @@ class Searching:
         # What is kept with the index.
         self._recent: RecentScores
         self._subsets: SubsetCache
-        self._left_out: list[str] = []
+        # Documents that cannot be found: they have neither a signature nor a text.
+        self.left_out: list[str] = []
         # Searches do not wait for signatures that are missing: `make` makes them.
         self.deferred = False
         # The documents that are found by words until then.
         self._by_words: set[str] = set()
-
-    def state(self) -> SearchState:
-        """What the last search found out."""
-        return SearchState(list(self._left_out))
 
     @contextmanager
     def opened(self, cache: MemoryCache, progress: Progress) -> Iterator[OpenedShard]:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
-            if self.deferred or missing in ([], self._left_out):
-                self._left_out = self._left_out if self.deferred else missing
+            if self.deferred or missing in ([], self.left_out):
+                self.left_out = self.left_out if self.deferred else missing
                 yield self._shard(now, index, cache)
                 return
         self.make(progress)
@@ -93,14 +75,14 @@ class Searching:
         """Make the signatures that are missing from texts; returns how many documents have one."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
-        names = [*(name for name in missing if name not in self._left_out), *self._by_words]
+        names = [*(name for name in missing if name not in self.left_out), *self._by_words]
         if self.deferred:
             # Several processes of a server share the work: each begins with other documents.
             random.shuffle(names)
             self._rank_by_words(names, index)
         left_out = self._make(names, index, progress)
         index.rank_by_words(bool(self._by_words))
-        self._left_out = sorted({*left_out, *(name for name in self._left_out if name in missing)})
+        self.left_out = sorted({*left_out, *(name for name in self.left_out if name in missing)})
         return len(index)
 
     def load(self) -> None:

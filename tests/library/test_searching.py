@@ -144,14 +144,13 @@ def test_missing_signatures_are_made_from_texts_and_kept(library):
     assert record(library, "tea").signature == expected.signature
 
 
-def test_documents_without_text_and_signature_are_left_out_with_a_line(folder, reader):
+def test_documents_without_text_and_signature_are_left_out(folder, reader):
     with Library(folder, reader, keep_text=False) as library:
         library.add_many(TEXTS.items())
         without_signature(library, "tea")
         for _ in range(2):
             assert set(found(library, TEXTS["tea"])) == TEXTS.keys() - {"tea"}
-            (line,) = library.search_state.lines()
-            assert line.startswith("1 documents are left out, such as 'tea'")
+            assert library.left_out == ["tea"]
 
 
 @pytest.mark.parametrize("data", [b"garbage", None], ids=["checksum", "content"])
