@@ -20,6 +20,7 @@ from attar.library.bank import BankShard, DocumentBank
 from attar.library.library import Library
 from attar.paper.timing import aligned_table, this_machine
 from attar.reader.reader import Reader
+from attar.results import Asked
 from attar.search.ranking import CorpusQuery
 from attar.search.signatures import DEFAULT_SIZE, signature_bytes, triangle_numbers
 from attar.text.sentences import sentence_spans

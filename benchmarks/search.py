@@ -172,7 +172,7 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         signer = fill_library(library, reader, count)
         command, before = cost_of_command("ask", folder, _QUESTION, "--look", "0"), anonymous_memory()
         began = time.process_time()
-        library.load_signatures()
+        library.make_signatures()
         loaded = time.process_time()
         library.search(_QUESTION)
         searched, served = time.process_time(), anonymous_memory() - before

@@ -300,9 +300,6 @@ class ShardedLibrary(ServedLibrary):
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
         self._has_banks = all(self._calls.running(_prepare, "ask"))
 
-    def load_signatures(self) -> None:
-        self._calls.running(Library.load_signatures, "search")
-
     def defer_signatures(self) -> None:
         self._calls.running(Library.defer_signatures)
 

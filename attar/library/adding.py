@@ -151,12 +151,7 @@ class Adder:
             texts = [draft.text for draft in new]
             read = encode_texts(reader, projection, texts, progress=self.progress)
             done |= zip((draft.name for draft in new), read, strict=True)
-        results = [done[draft.name] for draft in drafts]
-        if self.library.budget is None:
-            return results
-        return [
-            result._replace(memory=cut_to_budget(result.memory, self.library.budget)) for result in results
-        ]
+        return [done[draft.name] for draft in drafts]
 
     def _put(
         self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded
@@ -170,13 +165,14 @@ class Adder:
             created=labels.created,
             tags=labels.tags if draft.tags is None else draft.tags,
             metadata=labels.metadata if draft.metadata is None else draft.metadata,
-            budget=library.budget or 0,
+            budget=library.budget or draft.entry.budget,
         )
+        memory = cut_to_budget(encoded.memory, entry.budget)
         text = draft.data if library.keep_text else None
         signature = library.searching.record(changes, encoded.sums, text_kept=library.keep_text)
-        record = Record.of(entry, encoded.memory, text=text, signature=signature)
+        record = Record.of(entry, memory, text=text, signature=signature)
         try:
-            changes.put(record, reader=encoded.memory.reader, replacing=earlier)
+            changes.put(record, reader=memory.reader, replacing=earlier)
         except OptionError as fault:
             return fault
         return change_of(record.entry, "replaced" if earlier is not None else "added")

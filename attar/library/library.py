@@ -337,14 +337,11 @@ class Library(ServedLibrary):
         """One state of the library, for questions to all documents; signatures that are missing are made first."""
         return self.searching.opened(self._cache, progress)
 
-    def load_signatures(self) -> None:
-        self.searching.load()
+    def defer_signatures(self) -> None:
+        self.searching.deferred = True
 
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         self.searching.make(progress)
-
-    def defer_signatures(self) -> None:
-        self.searching.deferred = True
 
     def refit(self, *, leave_out: bool = False, progress: Progress = ignore_progress) -> Refit:
         """Fit the statistics of search to this library's documents, and make their signatures again from the texts.

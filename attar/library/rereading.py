@@ -1,9 +1,8 @@
 """All texts of a library read again: for another reader (reread), or for statistics of its own documents (refit).
 
-To reread, new memories are staged in a store of their own, `reread/FINGERPRINT` inside the library's folder, while the
-library answers and grows as before. What others add, change or remove meanwhile is read too: until little is left, and
-the rest while nobody else can write. Then one transaction switches all memories. A killed reread is continued by the
-next.
+To reread, the texts are added to a library of their own, `reread/FINGERPRINT` inside the library's folder, while this
+one answers and grows as before. What others add or change meanwhile is read too: until little is left, and the rest
+while nobody else can write. Then one transaction switches all memories. A killed reread is continued by the next.
 
 To refit, the statistics of search are fitted to all texts. Then all signatures are missing, and are made as others that
 are. The shards of a library are fitted together: their statistics are one sum.
@@ -15,36 +14,29 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from attar.errors import BusyError, OptionError, RecordError, StoreError, UnknownDocumentError, quoted
 from attar.files import lock_file
-from attar.library.adding import cut_to_budget
-from attar.library.drafts import encode_texts
-from attar.library.searching import make_signer
+from attar.library.drafts import Draft
 from attar.progress import Progress
 from attar.reader.folders import ReaderFolder
-from attar.results import Refit, Reread
-from attar.search.signatures import Signer
+from attar.results import Change, Refit, Reread
 from attar.search.statistics import Statistics, default_statistics
-from attar.store.records import DocumentEntry, Fault, Record, name_in, now
+from attar.store.records import DocumentEntry, Fault, name_in, now
 from attar.store.store import Store
-from attar.store.transactions import Transaction
+from attar.store.transactions import Reading, Transaction
 
 if TYPE_CHECKING:
     from attar.library.library import Library
     from attar.reader.reader import Reader
 
-# Documents per batch: a kill loses some seconds of work.
-_DOCUMENTS = 64
-# Characters per batch.
-_CHARACTERS = 2**19
 # If others change no more documents than this while a pass lasts, the rest is read while they wait.
 _FEW = 8
 # After this many passes it is read in any case.
@@ -70,7 +62,7 @@ def check_texts(store: Store) -> None:
 
 def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress) -> Reread:
     """Read all documents with another reader, which is loaded if it is needed, and switch the library to it."""
-    from attar.reader.reader import Reader
+    from attar.library.library import Library  # it imports this
 
     fingerprint = reader.fingerprint
     with _locked(store.path / "reread") as folder:
@@ -78,22 +70,57 @@ def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress)
         if store.reader == fingerprint:
             return Reread(fingerprint, len(store), 0)
         check_texts(store)
-        with Store.open(folder / fingerprint, reader=fingerprint) as staged:
-            new = Reader.of(reader) if isinstance(reader, ReaderFolder) else reader
-            work = _Rereading(store, staged, new, make_signer(None, new), progress)
+        read = 0
+        with Library(
+            folder / fingerprint, reader.path if isinstance(reader, ReaderFolder) else reader
+        ) as staged:
             for _ in range(_PASSES):
-                if work.catch_up() <= _FEW:
+                few = _catch_up(store, staged, progress)
+                read += few
+                if few <= _FEW:
                     break
             with store.transaction() as changes:  # nobody else can write any more
-                work.catch_up()
+                read += _catch_up(store, staged, progress)
                 check_texts(store)
-                _switch(changes, fingerprint, staged)
+                _switch(changes, fingerprint, staged.store)
         _clean(store, folder, fingerprint)
-        return Reread(fingerprint, len(store), work.read)
+        return Reread(fingerprint, len(store), read)
+
+
+def _catch_up(store: Store, staged: "Library", progress: Progress) -> int:
+    """Read what is not staged in its present version; returns how many documents that were."""
+    with staged.store.transaction() as changes:
+        waiting = [entry for entry in _sound(store.documents()) if not _is_staged(changes, entry)]
+        for entry in waiting:
+            if entry.name in changes:
+                changes.remove(entry.name)
+    total, done = sum(entry.tokens for entry in waiting), 0
+
+    def drafts() -> Iterator[Draft]:
+        for entry in waiting:
+            # It may have been changed or removed since: it is staged as it is now.
+            with contextlib.suppress(UnknownDocumentError):
+                record = store.get(entry.name)
+                if record.text is not None:
+                    yield Draft(record.entry, record.text, record.text.encode())
+
+    def count(change: Change) -> None:
+        nonlocal done
+        done += change.tokens
+        progress("rereading", min(done, total), total)
+
+    staged.add_many(drafts(), replace=True, on_change=count, progress=progress)
+    return len(waiting)
+
+
+def _is_staged(staged: Reading, entry: DocumentEntry) -> bool:
+    """Whether the text of a document is staged as it is now."""
+    found = staged.find(entry.name)
+    return found is not None and (found.digest, found.budget) == (entry.digest, entry.budget)
 
 
 def _switch(changes: Transaction, fingerprint: str, staged: Store) -> None:
-    """Replace all memories and signatures with the staged ones, which are of the documents' present versions."""
+    """Replace all memories and signatures with the staged ones, which are of the present texts."""
     with staged.snapshot() as memories:
         statistics = memories.statistics
         changes.change_reader(fingerprint)
@@ -102,27 +129,21 @@ def _switch(changes: Transaction, fingerprint: str, staged: Store) -> None:
         moment = now()
         for key in list(changes.document_keys()):
             before, read = changes.find_key(key), memories.find_key(key)
-            if before is None or read is None or read.applied != _version_of(before):
+            if before is None or read is None or not _is_staged(memories, before):
                 message = (
                     f"document {quoted(name_in(key))} was not read with the new reader in its present version"
                 )
                 raise StoreError(message, "run attar reread again")
             memories.check_bytes(read)
-            entry = replace(
+            entry = msgspec.structs.replace(
                 before,
                 # Later than before: caches of other processes know by it that the memory is another.
                 changed=max(moment, before.changed + 1),
                 tokens=read.tokens,
                 memory_bytes=read.memory_bytes,
+                text_bytes=read.text_bytes,
             )
-            memory, text = memories.memory_data(read), changes.text_data(before)
-            record = Record(entry, memory, text, memories.signature(read))
-            changes.put(record, reader=fingerprint, replacing=before)
-
-
-def _version_of(entry: DocumentEntry) -> tuple[bytes, ...]:
-    """What the `applied` field of a staged document says: the version of the document that it was read from."""
-    return entry.changed.to_bytes(8, "big"), entry.digest
+            changes.put(replace(memories.record(read), entry=entry), reader=fingerprint, replacing=before)
 
 
 @contextlib.contextmanager
@@ -153,84 +174,8 @@ def _clean(store: Store, folder: Path, fingerprint: str) -> None:
             shutil.rmtree(earlier)
 
 
-@dataclass
-class _Rereading:
-    """Stages the memories and signatures of a store's documents."""
-
-    store: Store
-    staged: Store
-    reader: "Reader"
-    signer: Signer | None
-    progress: Progress
-    read: int = 0
-
-    def catch_up(self) -> int:
-        """Stage what is not staged in its present version, and forget what is gone; returns how many were read."""
-        waiting = [entry for entry in _sound(self.store.documents()) if not self._is_staged(entry)]
-        total, done = sum(entry.tokens for entry in waiting), 0
-        for batch in _batches(waiting):
-            self._read(batch, done, total)
-            done += sum(entry.tokens for entry in batch)
-            self.progress("rereading", done, total)
-        gone = [entry.name for entry in _sound(self.staged.documents()) if entry.name not in self.store]
-        with self.staged.transaction() as changes:
-            for name in gone:
-                changes.remove(name)
-        self.read += len(waiting)
-        return len(waiting)
-
-    def _is_staged(self, entry: DocumentEntry) -> bool:
-        if entry.text_bytes is None:
-            return True
-        try:
-            return self.staged.entry(entry.name).applied == _version_of(entry)
-        except (UnknownDocumentError, RecordError):
-            return False
-
-    def _read(self, batch: list[DocumentEntry], done: int, total: int) -> None:
-        # A document may have been changed or removed since: it is staged as it is now.
-        records = []
-        for entry in batch:
-            with contextlib.suppress(UnknownDocumentError):
-                records.append(self.store.get(entry.name))
-        texts = [record.text for record in records if record.text is not None]
-        records = [record for record in records if record.text_data is not None]
-
-        def part(what: str, now: int, of: int) -> None:
-            # Of several texts a reader tells each one's progress.
-            if len(batch) == 1:
-                self.progress("rereading", done + batch[0].tokens * now // max(of, 1), total)
-
-        signer = self.signer
-        read = encode_texts(self.reader, None if signer is None else signer.projection, texts, progress=part)
-        with self.staged.transaction() as changes:
-            if signer is not None and changes.statistics is None:
-                changes.put_statistics(signer.statistics.data)
-            for record, encoded in zip(records, read, strict=True):
-                memory, sums = cut_to_budget(encoded.memory, record.entry.budget), encoded.sums
-                signature = None if signer is None or sums is None else signer.record(sums, text_kept=True)
-                entry = DocumentEntry(name=record.name, applied=_version_of(record.entry))
-                staged = Record.of(entry, memory, signature=signature)
-                changes.put(staged, reader=memory.reader, replacing=changes.find(record.name))
-
-
 def _sound(entries: Iterable[DocumentEntry | Fault]) -> Iterator[DocumentEntry]:
     return (entry for entry in entries if not isinstance(entry, Fault))
-
-
-def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
-    """Batches of documents of about equal work; a long one is a batch of its own."""
-    batch: list[DocumentEntry] = []
-    size = 0
-    for entry in entries:
-        # English has about five characters per token.
-        if batch and (len(batch) >= _DOCUMENTS or size + 5 * entry.tokens > _CHARACTERS):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += 5 * entry.tokens
-    if batch:
-        yield batch
 
 
 def refit(libraries: Sequence["Library"], *, leave_out: bool, progress: Progress) -> Refit:

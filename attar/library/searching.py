@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
@@ -85,11 +85,6 @@ class Searching:
         self.left_out = sorted({*left_out, *(name for name in self.left_out if name in missing)})
         return len(index)
 
-    def load(self) -> None:
-        """Bring the index up to date; signatures that are missing are not made."""
-        with self._store.snapshot() as now:
-            self._refreshed(now)
-
     def _shard(self, now: Snapshot, index: SearchIndex, cache: MemoryCache) -> OpenedShard:
         return OpenedShard(now, index, cache, self._recent, self._subsets)
 
@@ -99,9 +94,10 @@ class Searching:
         if signer is None:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
-        if self._index is None or self._index.signer is not signer:
-            self._index, self._recent, self._subsets = SearchIndex(signer), RecentScores(), SubsetCache()
-        index = self._index
+        with self._lock:
+            if self._index is None or self._index.signer is not signer:
+                self._index, self._recent, self._subsets = SearchIndex(signer), RecentScores(), SubsetCache()
+            index = self._index
         return index, index.refresh(now)
 
     def projection(self, reader: "Reader") -> Projection | None:
@@ -166,28 +162,26 @@ class Searching:
         except RecordError:  # of a forged record: the signature is made from the text when it is needed
             return longer, None
 
+    def _texts(self, names: Sequence[str]) -> Iterator[tuple[Record, str | None]]:
+        """Yield documents and their texts; not those that were removed meanwhile, or are damaged."""
+        for name in names:
+            check_stopped()
+            with suppress(UnknownDocumentError, RecordError):
+                record = self._store.get(name)
+                yield record, record.text
+
     def _rank_by_words(self, names: Sequence[str], index: SearchIndex) -> None:
         """Let documents be found by their words, which takes a hundredth of the time of a signature."""
         signer = index.signer
         for first in range(0, len(names), _BATCH):
-            check_stopped()
-            ranked = []
-            for name in names[first : first + _BATCH]:
-                record, text = self._text_of(name)
-                if record is not None and text is not None and name not in self._by_words:
+            batch, ranked = names[first : first + _BATCH], []
+            for record, text in self._texts([name for name in batch if name not in self._by_words]):
+                if text is not None:
                     data = signer.record(signer.words(text), text_kept=True)
-                    ranked.append(StampedSignature(key_of(name), record.entry.changed, data))
-                    self._by_words.add(name)
+                    ranked.append(StampedSignature(key_of(record.name), record.entry.changed, data))
+                    self._by_words.add(record.name)
             index.add(ranked)
         index.rank_by_words(bool(self._by_words))
-
-    def _text_of(self, name: str) -> tuple[Record | None, str | None]:
-        """A document and its text; None for one that was removed meanwhile, or is damaged."""
-        try:
-            record = self._store.get(name)
-            return record, record.text
-        except (UnknownDocumentError, RecordError):
-            return None, None
 
     def _make(self, names: Sequence[str], index: SearchIndex, progress: Progress) -> list[str]:
         """Make signatures from texts, and write them if the store can be written; returns the names without a text."""
@@ -195,13 +189,11 @@ class Searching:
         left_out = []
         for first in range(0, len(names), _BATCH):
             progress("signatures", first, len(names))
-            made: list[tuple[Record, bytes]] = []
-            for name in names[first : first + _BATCH]:
-                check_stopped()
-                record, text = self._text_of(name)
-                if record is not None and text is None:
-                    left_out.append(name)
-                elif record is not None and text is not None and _kept_signature(record, signer) is None:
+            batch, made = names[first : first + _BATCH], list[tuple[Record, bytes]]()
+            for record, text in self._texts(batch):
+                if text is None:
+                    left_out.append(record.name)
+                elif _kept_signature(record, signer) is None:
                     made.append((record, signer.record(signer.sums(text), text_kept=True)))
             if not self._store.read_only and made:
                 with self._store.transaction() as changes:
@@ -212,7 +204,7 @@ class Searching:
             index.add(
                 [StampedSignature(key_of(record.name), record.entry.changed, data) for record, data in made]
             )
-            self._by_words.difference_update(names[first : first + _BATCH])
+            self._by_words.difference_update(batch)
         return left_out
 
 

@@ -166,10 +166,6 @@ class ServedLibrary(ABC):
         return self._ask_shards(partial(verify, quote=quote, within=within))
 
     @abstractmethod
-    def load_signatures(self) -> None:
-        """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
-
-    @abstractmethod
     def defer_signatures(self) -> None:
         """Search without waiting for missing signatures.
 
@@ -178,7 +174,10 @@ class ServedLibrary(ABC):
 
     @abstractmethod
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
-        """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
+        """Load the signatures of all documents: of a million, this takes half a minute; make those that are missing.
+
+        They are made of texts; searching and asking all do it when they need them.
+        """
 
     @abstractmethod
     def add_many(

@@ -82,7 +82,6 @@ class Service:
         """Load signatures, and make those that are missing; until then, documents are ranked by their words alone."""
         # A library that cannot be searched says so to the first who tries.
         with contextlib.suppress(AttarError):
-            await self._searches.run(self.library.load_signatures)
             await self._signatures.run(lambda: self.library.make_signatures(progress=self._tell))
         self.signing = None
 

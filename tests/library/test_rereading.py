@@ -51,7 +51,7 @@ def reading(reader, monkeypatch, call):
 
 
 def in_batches_of_one(monkeypatch):
-    monkeypatch.setattr("attar.library.rereading._DOCUMENTS", 1)
+    monkeypatch.setattr("attar.library.library._BATCH", 1)
 
 
 @pytest.fixture
