@@ -155,7 +155,8 @@ def prepare_imports(folder: Path) -> None:
             apply(store, _imported(at))
             export_store(store, folder / f"{at}.parquet")
             for entry in list(store.documents()):
-                store.remove(str(entry.name))
+                with store.transaction() as changes:
+                    changes.remove(str(entry.name))
 
 
 def _imported(at: int) -> dict[str, str | None]:

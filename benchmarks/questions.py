@@ -221,7 +221,8 @@ def main(
         with Library(folder, reader) as library:
             for at, memory in enumerate(memories):
                 record = Record.of(DocumentEntry(name=f"text {at}"), memory, text=asked.texts[at])
-                library.store.put(record, reader=reader.fingerprint)
+                with library.store.transaction() as changes:
+                    changes.put(record, reader=reader.fingerprint)
         cases = [
             *in_process(reader, asked, memories, timer),
             *(case for look in COMMAND_LIMITS for case in of_command(folder, asked, 1 if quick else 5, look)),

@@ -7,8 +7,8 @@ old one, atomically. The child's commands:
     python -m attar.store.repair read FILE         read every value
     python -m attar.store.repair copy FILE NEW     make the probes that come on stdin, and copy what they find to NEW
 
-A probe reads values from the first one on, or from the last one back, until it comes to a damaged page; or it reads
-one value. The parent begins again after the probe that ended the child.
+A probe reads values from the first one of a kind on, until it comes to a damaged page, or one value. The parent begins
+again after the probe that ended the child.
 """
 
 import contextlib
@@ -22,7 +22,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import lmdb
 import msgspec
@@ -58,7 +57,7 @@ from attar.store.transactions import Reading
 
 # Documents that are written in one transaction.
 _BATCH = 256
-# Damaged pages hide what is between them: each of these kinds is read from both ends, and then by names.
+# A damaged page hides what comes after it: these kinds are read from their beginning, and then by the names of others.
 _KINDS = (b"a", b"f", b"m", b"s", b"t")
 
 
@@ -188,10 +187,10 @@ def _replace(folder: Path, work: Path) -> Path:
 
 
 class _Probe(msgspec.Struct, frozen=True):
-    """Values to read: of all keys that begin with `key`, forward or backward, or of this key alone."""
+    """Values to read: of all keys that begin with `key`, or of this key alone."""
 
-    way: Literal["forward", "backward", "one"]
     key: bytes
+    alone: bool = False
 
 
 def is_readable(file: Path) -> bool:
@@ -201,16 +200,16 @@ def is_readable(file: Path) -> bool:
 
 def _copy_readable(source: Path, target: Path) -> None:
     """Copy the values that can be read to a new LMDB file, as they are."""
-    _make_probes([_Probe("forward", b"")], source, target)
+    _make_probes([_Probe(b"")], source, target)
     with open_file(source) as old, open_file(target) as new:
         if old.stat()["entries"] == new.stat()["entries"]:
             return
-    _make_probes([_Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")], source, target)
+    _make_probes([_Probe(kind) for kind in _KINDS], source, target)
     with open_file(target) as new, new.begin() as transaction, transaction.cursor() as cursor:
         keys = {bytes(key) for key in cursor.iternext(values=False)}
     names = {key[1:] for key in keys if key[1:] and key[:1] in _KINDS}
     missing = {kind + name for kind in _KINDS[1:] for name in names} - keys
-    _make_probes([_Probe("one", key) for key in sorted(missing)], source, target)
+    _make_probes([_Probe(key, alone=True) for key in sorted(missing)], source, target)
 
 
 def _make_probes(probes: list[_Probe], source: Path, target: Path) -> None:
@@ -253,21 +252,11 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _values(transaction: LmdbTransaction, probe: _Probe) -> Iterator[tuple[bytes, memoryview]]:
-    key = probe.key
-    if probe.way == "one":
-        value = transaction.get(key)
-        if value is not None:
-            yield key, value
-        return
     with transaction.cursor() as cursor:
-        if probe.way == "forward":
-            more, step = cursor.set_range(key), cursor.next
-        else:
-            more = cursor.prev() if cursor.set_range(bytes((key[0] + 1,))) else cursor.last()
-            step = cursor.prev
-        while more and bytes(cursor.key()).startswith(key):
+        more = cursor.set_key(probe.key) if probe.alone else cursor.set_range(probe.key)
+        while more and bytes(cursor.key()).startswith(probe.key):
             yield bytes(cursor.key()), cursor.value()
-            more = step()
+            more = not probe.alone and cursor.next()
 
 
 if __name__ == "__main__":

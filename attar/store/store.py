@@ -1,5 +1,6 @@
 """Store: memories on disk, by their documents' names."""
 
+import contextlib
 import os
 import threading
 import weakref
@@ -119,27 +120,16 @@ class Store:
         """Read one state of the store: `with store.snapshot() as now: entry = now.entry(name)`."""
         return Snapshot(self._open(), self)
 
-    def transaction(self) -> Transaction:
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
         """Make several changes atomic: `with store.transaction() as changes: changes.remove(name)`."""
-        return Transaction(self._writable(), self, self._reader)
-
-    def put(self, record: Record, *, reader: str) -> DocumentEntry:
-        """Write or replace a document; it is on the disk when this returns."""
-        with self.transaction() as changes:
-            return changes.put(record, reader=reader, replacing=changes.find(record.name))
-
-    def remove(self, name: str) -> None:
-        with self.transaction() as changes:
-            changes.remove(name)
+        with Transaction(self._writable(), self._reader).committed() as changes:
+            yield changes  # and keep this store alive: one that nobody refers to is closed
 
     def get(self, name: str) -> Record:
         """Return all that the store keeps of a document; its parts are checked when they are decoded."""
         with self.snapshot() as now:
             return now.get(name)
-
-    def entry(self, name: str) -> DocumentEntry:
-        with self.snapshot() as now:
-            return now.entry(name)
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None

@@ -46,8 +46,12 @@ def import_target(folder: Path) -> Iterator[Target]:
             record = Record.of(
                 DocumentEntry(name=f"doc {number}", title="Title"), memory, text=f"text {number}"
             )
-            store.put(record, reader=memory.reader)
-        store.put(Record.of(DocumentEntry(name="without text"), memories()[0]), reader=memories()[0].reader)
+            with store.transaction() as changes:
+                changes.put(record, reader=memory.reader)
+        with store.transaction() as changes:
+            changes.put(
+                Record.of(DocumentEntry(name="without text"), memories()[0]), reader=memories()[0].reader
+            )
         export_store(store, folder / "whole.parquet")
     whole = (folder / "whole.parquet").read_bytes()
 

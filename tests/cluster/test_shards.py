@@ -113,8 +113,8 @@ def test_shards_of_two_readers_are_refused(shards):
     path = shard_paths(shards)[3]
     shutil.move(path / "shard.json", shards / "kept")
     shutil.rmtree(path)
-    with Store.open(path) as store:
-        store.put(Record.of(DocumentEntry(name="emma"), memory_of("emma")), reader="reader-2")
+    with Store.open(path) as store, store.transaction() as changes:
+        changes.put(Record.of(DocumentEntry(name="emma"), memory_of("emma")), reader="reader-2")
     shutil.move(shards / "kept", path / "shard.json")
     with pytest.raises(ReaderMismatchError, match=r"different readers: .*reader-1, shard-00003 reader-2"):
         shard_paths(shards)

@@ -30,7 +30,8 @@ def memory(shipped) -> Memory:
 @pytest.fixture
 def library(shipped, memory, tmp_path):
     with Library(tmp_path / "library", shipped) as library:
-        library.store.put(Record.of(DocumentEntry(name="letter"), memory, text=LETTER), reader=memory.reader)
+        with library.store.transaction() as changes:
+            changes.put(Record.of(DocumentEntry(name="letter"), memory, text=LETTER), reader=memory.reader)
         yield library
 
 

@@ -66,10 +66,10 @@ def test_what_one_process_writes_another_reads_at_once(store, other):
 
 
 def test_a_second_writing_process_waits_or_times_out(store, other):
-    other.do("!changes = store.transaction(); changes.__enter__(); put(changes, 'lydia', make_memory(2))")
+    other.do("!held = store.transaction(); changes = held.__enter__(); put(changes, 'lydia', make_memory(2))")
     with pytest.raises(BusyError, match="another writer"), store._environment.writing(0.05):
         pass
-    other.start("changes.__exit__(None, None, None)")
+    other.start("held.__exit__(None, None, None)")
     put(store, "emma", make_memory(1))
     other.end()
     assert [entry.name for entry in store.documents()] == ["emma", "lydia"]

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
 from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
-from tests.store.made import READER, flip, make_memory, put
+from tests.store.made import READER, flip, make_memory, put, remove
 
 SMALL_MAP = 2**18
 
@@ -86,7 +86,7 @@ def test_the_list_of_changes_names_what_was_written_and_removed(store):
     with store.snapshot() as now:
         before = now.last_change
     put(store, "b", make_memory(1))
-    store.remove("a")
+    remove(store, "a")
     with store.snapshot() as now:
         assert now.changed_since(before) == {b"a", b"b"}
         assert now.changed_since(before + 2) == set()
@@ -125,7 +125,7 @@ class StoreAsDictionary(RuleBasedStateMachine):
     @rule(name=NAMES)
     def remove(self, name):
         try:
-            self.store.remove(name)
+            remove(self.store, name)
         except UnknownDocumentError:
             assert name not in self.expected
         else:
