@@ -166,11 +166,6 @@ class ShardedLibrary(ServedLibrary):
 
     def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
         self._calls = ShardCalls(shards, at_once=at_once)
-        self._has_banks = False
-
-    @property
-    def has_bank(self) -> bool:
-        return self._has_banks
 
     @property
     def shards(self) -> list[Shard]:
@@ -298,7 +293,7 @@ class ShardedLibrary(ServedLibrary):
 
     def prepare(self) -> None:
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
-        self._has_banks = all(self._calls.running(_prepare, "ask"))
+        self.has_bank = all(self._calls.running(_prepare, "ask"))
 
     def defer_signatures(self) -> None:
         self._calls.running(Library.defer_signatures)

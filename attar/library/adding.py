@@ -185,12 +185,6 @@ def change_of(
     return Change(entry.name, change, entry.tokens, entry.memory_bytes, entry.incomplete)
 
 
-def check_budget(budget: object) -> None:
-    """Refuse what is no number of bytes."""
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise OptionError.expected("budget", "a number of bytes from 1 up", repr(budget))
-
-
 def cut_to_budget(memory: Memory, budget: int) -> Memory:
     """The memory within a budget; 0: as it is."""
     return within_budget(memory, budget) if budget else memory
@@ -291,7 +285,11 @@ def merge(
 ) -> Change:
     """Make one document of several; records are documents of other stores. Once only for a key."""
     names = [document if isinstance(document, str) else document.name for document in documents]
-    _check_merge(names)
+    if len(names) < 2:
+        raise OptionError.expected("merge", "two documents or more", str(len(names)))
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")
     check_string("title", title)
     applied = _change_ids(key, *map(digest_of, names))
     budget = library.budget or 0
@@ -346,12 +344,3 @@ def _continued_ids(before: DocumentEntry, new: tuple[bytes, ...]) -> tuple[bytes
     file = before.digest if before.source else _appended_to(before)
     ids = tuple(known for known in before.applied if len(known) != _DIGEST_BYTES)
     return (*((file,) if file else ()), *(*ids, *new)[-CHANGE_IDS:])
-
-
-def _check_merge(names: Sequence[str]) -> None:
-    """Refuse to merge fewer than two documents, or a document with itself."""
-    if len(names) < 2:
-        raise OptionError.expected("merge", "two documents or more", str(len(names)))
-    for name in names:
-        if names.count(name) > 1:
-            raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")

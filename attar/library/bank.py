@@ -102,24 +102,25 @@ class DocumentBank:
         """What `Library.ask_each` returns."""
         check_top(top)
         look = self._library.reader.look_of(look)
+        results: dict[int, Asked | AttarError] = {}
+        asked: dict[int, _Banked] = {}
         with self.lock, self._library.store.snapshot() as now:
             self._refresh(now)
-            documents, on_device = self.documents, self._on_device
-            found = [documents.get(key_of(name)) for name in names]
-            results: list[Asked | AttarError | None] = [
-                self._fault(now, name, question, document is not None)
-                for name, question, document in zip(names, questions, found, strict=True)
-            ]
-            asked = [at for at, result in enumerate(results) if result is None]
-            banked = [document for at in asked if (document := found[at]) is not None]
+            for at, (name, question) in enumerate(zip(names, questions, strict=True)):
+                try:
+                    check_asked("question", question)
+                    asked[at] = self._banked(now, name)
+                except AttarError as fault:
+                    results[at] = fault
             if asked:
-                known = on_device.look_up([questions[at] for at in asked], [each.place for each in banked])
+                places = [banked.place for banked in asked.values()]
+                known = self._on_device.look_up([questions[at] for at in asked], places)
         if asked:
-            opened = [each.document for each in banked]
+            opened = [banked.document for banked in asked.values()]
             answers = self._pool.answer(self._answerer, known, opened, top, look)
-            for at, asked_document, ranked in zip(asked, opened, answers, strict=True):
-                results[at] = Asked(ranked, asked_document.entry.memory_bytes)
-        return [result for result in results if result is not None]
+            for at, document, ranked in zip(asked, opened, answers, strict=True):
+                results[at] = Asked(ranked, document.entry.memory_bytes)
+        return [results[at] for at in range(len(names))]
 
     def ask_all_many(
         self,
@@ -145,16 +146,12 @@ class DocumentBank:
                 answers += ask_all(each_shard, questions[first : first + count], top, look, within)
         return answers
 
-    def _fault(self, now: Snapshot, name: str, question: str, is_there: bool) -> AttarError | None:
-        """What is wrong with a question, if anything is."""
-        try:
-            check_asked("question", question)
-            if not is_there:
-                now.memory(now.entry(name))  # says what is the matter with it
-                return RecordError(f"document {name!r} cannot be read", "add it again")
-        except AttarError as fault:
-            return fault
-        return None
+    def _banked(self, now: Snapshot, name: str) -> _Banked:
+        banked = self.documents.get(key_of(name))
+        if banked is None:
+            now.memory(now.entry(name))  # says what is the matter with it
+            raise RecordError(f"document {name!r} cannot be read", "add it again")
+        return banked
 
     def _begin(self) -> None:
         reader = self._library.reader

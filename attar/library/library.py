@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from attar.errors import AttarError, DeviceError
-from attar.library.adding import Adder, append, check_budget, merge, read_ahead
+from attar.errors import AttarError, DeviceError, OptionError
+from attar.library.adding import Adder, append, merge, read_ahead
 from attar.library.asking import ask_all_many
 from attar.library.documents import (
     MemoryCache,
@@ -85,8 +85,8 @@ class Library(ServedLibrary):
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. On a
         `device` such as "cuda" texts are read many times as fast, with the same phrases but for rounding.
         """
-        if budget is not None:
-            check_budget(budget)
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise OptionError.expected("budget", "a number of bytes from 1 up", repr(budget))
         self._reader = LibraryReader(reader, device)
         if create and not os.path.exists(path):
             self._reader.chosen()  # a library is not created for a reader that is not there
@@ -107,11 +107,7 @@ class Library(ServedLibrary):
         """
         from attar.library.bank import DocumentBank
 
-        self._bank = DocumentBank(self, device, workers=workers)
-
-    @property
-    def has_bank(self) -> bool:
-        return self._bank is not None
+        self._bank, self.has_bank = DocumentBank(self, device, workers=workers), True
 
     @property
     def reader(self) -> "Reader":
@@ -284,32 +280,31 @@ class Library(ServedLibrary):
             except (DeviceError, RuntimeError) as fault:  # it is full, or the device is lost
                 self._lose_bank(fault)
         documents: dict[str, OpenDocument] = {}
-        results: list[Asked | AttarError | None] = []
+        results: dict[int, Asked | AttarError] = {}
+        asked: dict[int, OpenDocument] = {}
         with self.store.snapshot() as now:
-            for name, question in zip(names, questions, strict=True):
+            for at, (name, question) in enumerate(zip(names, questions, strict=True)):
                 try:
                     check_asked("question", question)
                     if name not in documents:
                         documents[name] = self._cache.get(now, name)
-                    results.append(None)
+                    asked[at] = documents[name]
                 except AttarError as error:
-                    results.append(error)
-        asked = [at for at, result in enumerate(results) if result is None]
-        opened = [documents[names[at]] for at in asked]
-        memories, texts = [document.memory for document in opened], [document.text for document in opened]
-        reader = self.reader_of(memories[0].reader) if memories else self.reader
+                    results[at] = error
+        opened = list(asked.values())
+        reader = self.reader_of(opened[0].memory.reader) if opened else self.reader
         answers = reader.answer_many(
-            memories,
+            [document.memory for document in opened],
             [questions[at] for at in asked],
             top=top,
-            texts=texts,
+            texts=[document.text for document in opened],
             names=[document.name for document in opened],
             look=look,
         )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
             answered = shown_answers(questions[at], ranked, document)
             results[at] = Asked(answered, document.entry.memory_bytes)
-        return [result for result in results if result is not None]
+        return [results[at] for at in range(len(names))]
 
     def ask_all_many(
         self,
@@ -451,7 +446,7 @@ class Library(ServedLibrary):
         warnings.warn(f"questions are answered by the CPU from now on: {fault}", stacklevel=3)
 
     def _close_bank(self) -> None:
-        bank, self._bank = self._bank, None
+        bank, self._bank, self.has_bank = self._bank, None, False
         if bank is not None:
             bank.close()
 

@@ -98,10 +98,8 @@ class ServedLibrary(ABC):
                     raise UnknownDocumentError.named(name, similar) from None
             raise
 
-    @property
-    def has_bank(self) -> bool:
-        """Whether a device answers questions."""
-        return False
+    # Whether a device answers questions.
+    has_bank = False
 
     @abstractmethod
     def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:

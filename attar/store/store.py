@@ -155,9 +155,6 @@ class Store:
     def __len__(self) -> int:
         return self.header.documents
 
-    def __bool__(self) -> bool:
-        return True
-
     @property
     def header(self) -> Header:
         with self.snapshot() as snapshot:
