@@ -203,7 +203,7 @@ class _ReaderFiles:
         given = None if path is None else ReaderFolder.open(path)
         folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
         files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
-        return cls(files, library.projection)
+        return cls(files, library.searching.projection(library.reader))
 
     def load(self, workers: Workers) -> "Reader":
         import torch

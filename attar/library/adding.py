@@ -218,7 +218,8 @@ def read_ahead(
     first = next(drafts, None)  # without a document no reader is loaded
     if first is None:
         return
-    reader, projection = library.reader, library.projection
+    reader = library.reader
+    projection = library.searching.projection(reader)
 
     def read(batch: Sequence[Draft]) -> list[Draft]:
         with library.store.snapshot() as now:
@@ -235,17 +236,17 @@ def read_ahead(
     failure: AttarError | None = None
     waiting = batches(chain([first], drafts), batch_size, _AHEAD)
     with _quick_switches(), ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
-        while ahead is not None or failure is None:
-            before, ahead = ahead, None
+        while True:
             try:
-                batch = next(waiting, None) if failure is None else None
+                batch = next(waiting, None)
             except AttarError as fault:  # of the source: the documents before it are added
                 batch, failure = None, fault
+            before, ahead = ahead, None
             if batch is not None:
                 ahead = thread.submit(contextvars.copy_context().run, read, batch)
             if before is not None:
                 yield from before.result()
-            if batch is None:
+            if ahead is None:
                 break
     if failure is not None:
         raise failure

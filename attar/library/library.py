@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from attar.library.bank import DocumentBank
     from attar.reader.folders import GivenReader
     from attar.reader.reader import Reader
-    from attar.search.statistics import Projection
 
 # Documents read in one batch and written atomically, on a CPU and on a GPU.
 _BATCH = 128
@@ -143,11 +142,6 @@ class Library(ServedLibrary):
         done = reread(self.store, new.chosen(), progress=progress)
         self._reader = new
         return done
-
-    @property
-    def projection(self) -> "Projection | None":
-        """What signatures are made with, for processes that read texts for this library; None without statistics."""
-        return self.searching.projection(self.reader)
 
     def add(
         self,

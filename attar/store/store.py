@@ -167,7 +167,7 @@ class Store:
 
     def check(self) -> Iterator[Fault]:
         """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
-        from attar.store.check import find_faults  # whoever asks and adds does not wait for it
+        from attar.store.repair import find_faults  # whoever asks and adds does not wait for it
 
         return find_faults(self._open())
 
