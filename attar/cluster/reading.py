@@ -30,6 +30,7 @@ from attar.cluster.sources import (
     to_table,
 )
 from attar.errors import AttarError, OptionError
+from attar.library.adding import Adder
 from attar.library.drafts import Draft, encode_texts
 from attar.library.library import Library
 from attar.options import FileLimits
@@ -142,14 +143,9 @@ def read_with_ray(
             if by_shard and new:
                 libraries, new = [opened(out)], False
             for shard, drafts in by_shard.items():
-                libraries[shard].add_many(
-                    drafts,
-                    replace=replace,
-                    batch_size=len(drafts),
-                    on_change=changed,
-                    on_refused=on_bad,
-                    seen=seen,
-                )
+                adder = Adder(libraries[shard], replace, ignore_progress, on_bad, seen)
+                for change in adder.add(drafts, len(drafts)):
+                    changed(change)
             progress("characters", characters, found.size)
     return changes
 

@@ -175,8 +175,6 @@ def batches(drafts: Iterable[Draft], size: int, most_characters: int = _CHARACTE
     >>> ["".join(draft.name for draft in batch) for batch in batches(drafts, 2)]
     ['ab', 'c', 'cd']
     """
-    if size < 1:
-        raise OptionError.expected("batch_size", "a whole number from 1 up", repr(size))
     batch: dict[str, Draft] = {}
     characters, began = 0, time.monotonic()
     try:

@@ -166,24 +166,21 @@ class Library(ServedLibrary):
         documents: "Iterable[tuple[str, str] | Draft]",
         *,
         replace: bool = False,
-        batch_size: int | None = None,
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
-        seen: dict[str, bytes] | None = None,
     ) -> list[Change]:
-        """Add names and texts, `batch_size` at a time; `on_change` is called for each document once it is on disk.
+        """Add names and texts, some at a time; `on_change` is called for each document once it is on disk.
 
         A refused document ends it, or `on_refused` gets its error and the others are added. `progress` gets the number
-        of tokens of a batch that are read. Calls that share `seen` refuse a name that one of them had before.
+        of tokens of a batch that are read.
         """
-        on_gpu = self.device not in (None, "cpu")
-        if batch_size is None:
-            batch_size = _BATCH_ON_GPU if on_gpu else _BATCH
+        batch_size = _BATCH
         drafts: Iterator[Draft] = map(Draft.made, documents)
-        if on_gpu:
+        if self.device not in (None, "cpu"):
+            batch_size = _BATCH_ON_GPU
             drafts = read_ahead(self, drafts, batch_size, progress)
-        adder = Adder(self, replace, progress, on_refused, {} if seen is None else seen)
+        adder = Adder(self, replace, progress, on_refused, seen={})
         changes = []
         for change in adder.add(drafts, batch_size):
             changes.append(change)
