@@ -3,9 +3,11 @@
 import difflib
 import os
 import threading
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
@@ -14,7 +16,7 @@ from msgspec.structs import replace
 
 from attar.errors import AttarError, OptionError, UnknownDocumentError, quoted
 from attar.memory.memory import Memory
-from attar.results import SENTENCE, Answer, Document, Subset
+from attar.results import SENTENCE, Answer, Asked, Document, Subset, paired
 from attar.store.records import DocumentEntry, Fault, Parts, key_of, read_entry, unpack_parts
 from attar.store.store import Store
 from attar.store.transactions import Reading, Snapshot
@@ -26,6 +28,65 @@ _FIRST, _NEIGHBOURS = 10_000, 500
 _COMPARED = 120
 # Names that an error for an ambiguous one shows.
 _SHOWN = 3
+
+
+class AskedByName(ABC):
+    """A library whose documents are asked by their names, one question or many."""
+
+    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
+        """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`.
+
+        If it is, the best `look` sentences are read again with the question: 0 to 5, by default 3.
+        """
+        return self.ask_many(name, [question], top=top, look=look)[0]
+
+    def ask_many(
+        self,
+        names: str | Sequence[str],
+        questions: str | Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[list[Answer]]:
+        """The answers to each question from its own document; one name, or one question, is used for all."""
+        about, asked = paired(names, questions)
+        answers = []
+        with self._suggesting(about):
+            for result in self.ask_each(about, asked, top=top, look=look):
+                if isinstance(result, AttarError):
+                    raise result
+                answers.append(result.answers)
+        return answers
+
+    @abstractmethod
+    def ask_each(
+        self,
+        names: Sequence[str],
+        questions: Sequence[str],
+        *,
+        top: int | None = 5,
+        look: int | None = None,
+    ) -> list[Asked | AttarError]:
+        """The answers to each question from its own document, or the error of this question alone.
+
+        A server asks the questions of many clients together; similar names are not looked for.
+        """
+
+    @abstractmethod
+    def similar(self, name: str) -> list[str] | None:
+        """Names like one that no document has; None if there is a document of that name."""
+
+    @contextmanager
+    def _suggesting(self, names: Iterable[str]) -> Iterator[None]:
+        """Add similar names to the error for a name that does not exist."""
+        try:
+            yield
+        except UnknownDocumentError:
+            for name in names:
+                similar = self.similar(name)
+                if similar is not None:
+                    raise UnknownDocumentError.named(name, similar) from None
+            raise
 
 
 def find_document(store: Store, given: str) -> str:

@@ -6,7 +6,7 @@ the other shards and the names of the missing ones; elsewhere, a missing shard i
 
 import os
 import tempfile
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from attar.errors import AttarError, UnavailableError, UnknownDocumentError
+from attar.errors import UnavailableError
 from attar.library.asking import ask_all_many, list_answers
+from attar.library.documents import AskedByName
 from attar.library.drafts import Draft
 from attar.library.finding import search, verify
 from attar.library.shard import EachShard
@@ -23,14 +24,12 @@ from attar.progress import Progress, ignore_progress
 from attar.results import (
     Answer,
     AnswerGroup,
-    Asked,
     Change,
     Document,
     DocumentDetails,
     Hit,
     Subset,
     Verified,
-    paired,
 )
 from attar.store.store import Stats
 
@@ -40,63 +39,8 @@ _DISK_BYTES = 2**20
 Result = TypeVar("Result")
 
 
-class ServedLibrary(ABC):
+class ServedLibrary(AskedByName):
     """The methods of `Library` that a server calls; they block."""
-
-    def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
-        """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`.
-
-        If it is, the best `look` sentences are read again with the question: 0 to 5, by default 3.
-        """
-        return self.ask_many(name, [question], top=top, look=look)[0]
-
-    def ask_many(
-        self,
-        names: str | Sequence[str],
-        questions: str | Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-    ) -> list[list[Answer]]:
-        """The answers to each question from its own document; one name, or one question, is used for all."""
-        about, asked = paired(names, questions)
-        answers = []
-        with self._suggesting(about):
-            for result in self.ask_each(about, asked, top=top, look=look):
-                if isinstance(result, AttarError):
-                    raise result
-                answers.append(result.answers)
-        return answers
-
-    @abstractmethod
-    def ask_each(
-        self,
-        names: Sequence[str],
-        questions: Sequence[str],
-        *,
-        top: int | None = 5,
-        look: int | None = None,
-    ) -> list[Asked | AttarError]:
-        """The answers to each question from its own document, or the error of this question alone.
-
-        A server asks the questions of many clients together; similar names are not looked for.
-        """
-
-    @abstractmethod
-    def similar(self, name: str) -> list[str] | None:
-        """Names like one that no document has; None if there is a document of that name."""
-
-    @contextmanager
-    def _suggesting(self, names: Iterable[str]) -> Iterator[None]:
-        """Add similar names to the error for a name that does not exist."""
-        try:
-            yield
-        except UnknownDocumentError:
-            for name in names:
-                similar = self.similar(name)
-                if similar is not None:
-                    raise UnknownDocumentError.named(name, similar) from None
-            raise
 
     # Whether a device answers questions.
     has_bank = False
