@@ -18,9 +18,7 @@ from attar.errors import (
 if TYPE_CHECKING:
     from attar import nn, ops
     from attar.client import Client
-    from attar.library.bank import DocumentBank
     from attar.library.library import Library
-    from attar.library.searching import SearchState
     from attar.memory.memory import Memory
     from attar.reader.reader import Reader
     from attar.results import (
@@ -47,20 +45,18 @@ __version__ = "0.3.0"
 # Loaded when first used, so that `import attar` loads no torch; the others are in `attar.results`.
 _MODULES = {
     "Client": "attar.client",
-    "DocumentBank": "attar.library.bank",
     "Library": "attar.library.library",
     "Memory": "attar.memory.memory",
     "Reader": "attar.reader.reader",
-    "SearchState": "attar.library.searching",
     "nn": "attar.nn",
     "ops": "attar.ops",
 }
 
 __all__ = [
     "AccessDeniedError", "Answer", "AnswerGroup", "AttarError", "BusyError", "Change", "Client",
-    "Difference", "Document", "DocumentBank", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library",
+    "Difference", "Document", "DocumentDetails", "Excerpt", "FolderChanges", "Hit", "Library",
     "Memory", "NameTakenError", "OtherPlace", "QuotedPlace", "Reader", "ReaderMismatchError", "Refit", "Reread",
-    "SearchState", "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified",
+    "Sentence", "StoreError", "Subset", "UnavailableError", "UnknownDocumentError", "Verified",
     "__version__", "nn", "ops",
 ]  # fmt: skip
 

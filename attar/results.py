@@ -132,14 +132,13 @@ class Reread(msgspec.Struct, frozen=True):
 
 
 class Refit(msgspec.Struct, frozen=True):
-    """What `Library.refit` did: how many signatures it made, and how many documents search cannot find afterwards.
+    """What `Library.refit` did: how many documents have a signature, and how many search cannot find: `left_out`.
 
-    `left_out` have no kept text, `damaged` cannot be read.
+    These have no kept text, or are damaged.
     """
 
     signatures: int
     left_out: int = 0
-    damaged: int = 0
 
 
 class Document(msgspec.Struct, frozen=True):

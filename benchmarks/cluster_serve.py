@@ -19,7 +19,7 @@ from attar.cluster.shards import shard_of, shard_paths, split
 from attar.reader.reader import Reader
 from attar.search.signatures import Signer, signature_bytes
 from attar.search.statistics import default_statistics
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
 from benchmarks.command import Quick, run_command
 from benchmarks.search import made_record, made_up, records_of
@@ -75,7 +75,9 @@ def fill_shards(folder: Path, count: int, shards: int) -> None:
                         if shard_of(name, shards) == number:
                             text = (first + at) % len(texts)
                             made = made_record(records[text], packed[at], numbers, signer.pieces)
-                            record = Record.of(name, memories[text], text=texts[text], signature=made)
+                            record = Record.of(
+                                DocumentEntry(name=name), memories[text], text=texts[text], signature=made
+                            )
                             changes.put(record, reader=reader.fingerprint)
 
 

@@ -21,7 +21,7 @@ from attar.library.library import Library
 from attar.paper.compare import aligned_table
 from attar.paper.table1 import this_machine
 from attar.reader.reader import Reader
-from attar.results import Answer
+from attar.results import Answer, Asked
 from attar.search.ranking import CorpusQuery
 from attar.search.signatures import DEFAULT_SIZE, signature_bytes, triangle_numbers
 from attar.text.sentences import sentence_spans
@@ -92,8 +92,9 @@ def main(
             print(
                 f"a question: {encoding / 1e6:.0f} million operations, {bank.nbytes / documents:,.0f} bytes read"
             )
-            ours, theirs = (each.ask_many(names[:200], asked[:200], look=0) for each in (bank, library))
-            print(agreement(ours, theirs))
+            results = bank.ask_each(names[:200], asked[:200], look=0)
+            ours = [result.answers for result in results if isinstance(result, Asked)]
+            print(agreement(ours, library.ask_many(names[:200], asked[:200], look=0)))
 
 
 def on_device(bank: DocumentBank, names: list[str], questions: list[str], rounds: int) -> float:

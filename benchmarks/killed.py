@@ -24,7 +24,7 @@ from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
 from attar.options import PhraseOptions
 from attar.store.parquet import export_store, import_store
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
 from benchmarks.tiny_reader import save_tiny_reader
 
@@ -114,7 +114,9 @@ def apply(store: Store, change: Change) -> None:
             if text is None:
                 changes.remove(name)
             else:
-                record = Record.of(name, memory_of(int(text)), text=text, signature=text.encode())
+                record = Record.of(
+                    DocumentEntry(name=name), memory_of(int(text)), text=text, signature=text.encode()
+                )
                 changes.put(record, reader=READER, replacing=changes.find(name))
 
 
@@ -153,7 +155,8 @@ def prepare_imports(folder: Path) -> None:
             apply(store, _imported(at))
             export_store(store, folder / f"{at}.parquet")
             for entry in list(store.documents()):
-                store.remove(str(entry.name))
+                with store.transaction() as changes:
+                    changes.remove(str(entry.name))
 
 
 def _imported(at: int) -> dict[str, str | None]:

@@ -17,7 +17,7 @@ from attar.library.library import Library
 from attar.memory.memory import Memory
 from attar.paper.table1 import this_machine
 from attar.reader.reader import Reader
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from benchmarks.command import Only, Quick, run_command
 from benchmarks.comparison import Case, Comparison, Goal, at_most, compare_with_limit, run_cases
 from benchmarks.stories import tell_stories
@@ -129,8 +129,9 @@ def main(
         memories = reader.read_many(asked.texts)
         with Library(folder, reader) as library:
             for at, memory in enumerate(memories):
-                record = Record.of(f"text {at}", memory, text=asked.texts[at])
-                library.store.put(record, reader=reader.fingerprint)
+                record = Record.of(DocumentEntry(name=f"text {at}"), memory, text=asked.texts[at])
+                with library.store.transaction() as changes:
+                    changes.put(record, reader=reader.fingerprint)
         cases = [
             *in_process(reader, asked, memories, timer),
             *(case for look in COMMAND_LIMITS for case in of_command(folder, asked, 1 if quick else 5, look)),

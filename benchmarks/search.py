@@ -29,7 +29,7 @@ from attar.search.signatures import (
     triangle_numbers,
 )
 from attar.search.statistics import Floats, default_statistics
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from benchmarks.command import Quick, run_command
 
 _CLUSTER = 200
@@ -143,7 +143,9 @@ def fill_library(library: Library, reader: Reader, count: int) -> Signer:
             for at in range(first, min(count, first + 5_000)):
                 own = at % len(_TEXTS)
                 signature = made_record(records[own], packed[at], random, signer.pieces)
-                record = Record.of(f"{at:07}", memories[own], text=_TEXTS[own], signature=signature)
+                record = Record.of(
+                    DocumentEntry(name=f"{at:07}"), memories[own], text=_TEXTS[own], signature=signature
+                )
                 changes.put(record, reader=reader.fingerprint)
     return signer
 
@@ -162,7 +164,7 @@ def measure_library(reader: Reader, count: int, rounds: int) -> dict[str, float]
         signer = fill_library(library, reader, count)
         before = anonymous_memory()
         began = time.process_time()
-        library.load_signatures()
+        library.make_signatures()
         loaded = time.process_time()
         library.search(_QUESTION)
         searched, served = time.process_time(), anonymous_memory() - before

@@ -48,7 +48,7 @@ PAGES = {
     "library": Page(
         "Library and Reader",
         "How to use them: [Guide](../guide.md#in-python).",
-        ["attar.Library", "attar.DocumentBank", "attar.Reader", "attar.Memory"],
+        ["attar.Library", "attar.Reader", "attar.Memory"],
     ),
     "results": Page(
         "Results and errors",

@@ -14,12 +14,11 @@ from attar.results import Answer
 
 RESULT = wire.QuestionAnswers("emma", "Who left?", [Answer("Ann", 0.5, "name")])
 
-# Methods that a served library has as `Library` has them, and parameters that make no sense over HTTP.
+# Methods that a served library has as `Library` has them.
 SHARED = {
     *("add", "add_many", "add_file", "add_folder", "watch", "append", "merge", "remove", "tag", "documents"),
     *("show", "ask", "ask_many", "ask_all", "ask_all_many", "list_answers", "search", "verify", "close"),
 }
-PARAMETERS_OF_LIBRARY_ONLY = {"add_many": {"batch_size", "seen"}}
 
 
 def test_an_address_without_its_scheme_is_refused_without_telling_its_password():
@@ -72,8 +71,6 @@ def test_a_client_has_the_methods_of_library():
 @pytest.mark.parametrize("method", sorted(SHARED))
 def test_a_client_has_the_parameters_and_defaults_of_library(method):
     own, librarys = parameters(attar.Client, method), parameters(attar.Library, method)
-    for name in PARAMETERS_OF_LIBRARY_ONLY.get(method, ()):
-        del librarys[name]
     assert [shape(each) for each in own.values()] == [shape(each) for each in librarys.values()]
 
 

@@ -231,7 +231,7 @@ def _add_here(
             read = read_files(found.files, reader=file_reader)
             draft = _stdin_draft(chosen.name) if is_stdin else _only_draft(read, str(chosen.name))
             opened().add_many(
-                [draft.labelled(chosen.tag or None, None)],
+                [draft.tagged(chosen.tag or None)],
                 replace=chosen.replace,
                 on_change=report.add,
                 on_refused=report.refuse,
@@ -298,7 +298,7 @@ def _only_draft(drafts: "Iterable[Draft]", name: str) -> "Draft":
         raise OptionError(
             f"{len(documents):,} documents cannot have the one name {name!r}", "name one text file"
         )
-    return documents[0]._replace(name=name)
+    return documents[0].renamed(name)
 
 
 @options.options_from(AddOptions, omit=("name", "replace", "sync", "actors"))

@@ -102,7 +102,7 @@ def ask(
             raise OptionError("no question", "type at least one, or give --questions FILE")
         results = _results(asking.groups if every else asking.answers, asked)
         if document is None or every:
-            print_search_state(library)
+            print_left_out(library)
         for question, result in zip(asked, results, strict=True):
             if isinstance(result, AttarError):
                 print_note(f"{question.where}: {result}")
@@ -334,10 +334,11 @@ def _searched(store: Path, reader: Path | None) -> "Iterator[Library]":
         with progress_bar() as progress:
             library.make_signatures(progress=progress)
         yield library
-        print_search_state(library)
+        print_left_out(library)
 
 
-def print_search_state(library: "Library") -> None:
-    """Print what a person should know about a search."""
-    for line in library.search_state.lines():
-        print_note(line)
+def print_left_out(library: "Library") -> None:
+    """Say which documents a search could not find."""
+    if names := library.left_out:
+        which = f"{len(names):,} documents are left out, such as {names[0][:72]!r}"
+        print_note(f"{which}: they have neither a signature nor a text; add them again")

@@ -261,9 +261,7 @@ def refit(
                 done = library.refit(leave_out=leave_out, progress=progress)
     lines = [f"made {done.signatures:,} signatures"]
     if done.left_out:
-        lines.append(f"{done.left_out:,} without a kept text are left out: search does not find them")
-    if done.damaged:
-        lines.append(f"{done.damaged:,} damaged ones are left out: see attar store check")
+        lines.append(f"{done.left_out:,} without a kept text, or damaged: search does not find them")
     print_result(done, "\n".join(lines), as_json=as_json)
 
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from attar.cli.ask import Asking, only_document, print_search_state
+from attar.cli.ask import Asking, only_document, print_left_out
 from attar.cli.output import Quotes, one_line, print_note, printable
 from attar.errors import AttarError
 
@@ -61,6 +61,6 @@ def _obey(asking: Asking, line: str) -> Asking:
     elif line:
         (answers,) = asking.answers([line])
         if asking.document is None:
-            print_search_state(asking.library)
+            print_left_out(asking.library)
         print(Quotes(asking.library, asking.document).answers(answers))
     return asking

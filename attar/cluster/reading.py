@@ -19,6 +19,7 @@ from attar.cluster.shards import is_sharded, shard_of, shard_paths
 from attar.documents.sources import FoundFiles, find_files
 from attar.documents.workers import FileReader
 from attar.errors import AttarError, OptionError
+from attar.library.adding import Adder
 from attar.library.drafts import Draft, Encoded, batches, encode_texts, read_files
 from attar.library.library import Library
 from attar.options import FileLimits
@@ -107,14 +108,9 @@ def read_with_ray(
                 characters += len(draft.text)
                 by_shard.setdefault(shard_of(draft.name, len(libraries)), []).append(draft)
             for shard, own in by_shard.items():
-                libraries[shard].add_many(
-                    own,
-                    replace=replace,
-                    batch_size=len(own),
-                    on_change=changed,
-                    on_refused=on_bad,
-                    seen=seen,
-                )
+                adder = Adder(libraries[shard], replace, ignore_progress, on_bad, seen)
+                for change in adder.add(own, len(own)):
+                    changed(change)
             progress("characters", characters, size)
     return changes
 
@@ -218,4 +214,7 @@ def _start(actors: int | None, device: str | None, library: Library, path: Path 
     # Sent, so that no node needs a copy of the reader.
     files = ray.put({file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES})
     actor = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **resources(device))(ReadingActor)
-    return [actor.remote(files, library.projection, device) for _ in range(room_for(actors, device))]
+    return [
+        actor.remote(files, library.searching.projection(library.reader), device)
+        for _ in range(room_for(actors, device))
+    ]

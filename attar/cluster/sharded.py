@@ -24,8 +24,8 @@ from attar.library.served import ServedLibrary, report_missing
 from attar.library.shard import EachShard, OpenedShard
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.results import Asked, Change, Document, DocumentDetails, Subset
-from attar.store.maintenance import Stats
 from attar.store.records import Record, key_of
+from attar.store.store import Stats
 
 # Documents listed at a time.
 _PAGE = 1_000
@@ -75,11 +75,6 @@ class ShardedLibrary(ServedLibrary):
     def __init__(self, shards: Sequence[Shard], *, at_once: bool = False) -> None:
         self.shards = list(shards)
         self._threads = ThreadPoolExecutor(_CALLS * len(shards), "shard") if at_once else None
-        self._has_banks = False
-
-    @property
-    def has_bank(self) -> bool:
-        return self._has_banks
 
     def ask_each(
         self,
@@ -206,10 +201,7 @@ class ShardedLibrary(ServedLibrary):
 
     def prepare(self) -> None:
         """Load the readers, but what reads texts with the first text: there may be many shards on a machine."""
-        self._has_banks = all(self._running(_prepare, "ask"))
-
-    def load_signatures(self) -> None:
-        self._running(Library.load_signatures, "search")
+        self.has_bank = all(self._running(_prepare, "ask"))
 
     def defer_signatures(self) -> None:
         self._running(Library.defer_signatures)
@@ -336,11 +328,8 @@ def _key(document: Document) -> bytes:
 
 
 def _added(one: Stats, other: Stats) -> Stats:
-    """The totals of two shards; what is no total is that of the first."""
-    totals = (
-        "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes", "changes",
-        "readers",
-    )  # fmt: skip
+    """The totals of two shards, of one reader."""
+    totals = "documents", "tokens", "memory_bytes", "text_bytes", "file_bytes", "free_bytes"
     return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in totals})
 
 

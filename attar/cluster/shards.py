@@ -150,8 +150,7 @@ def refit_shards(
     """Fit the statistics of search to the texts of all shards together, and make all signatures again."""
     with contextlib.ExitStack() as stack:
         libraries = [stack.enter_context(Library(path, reader, create=False)) for path in shard_paths(folder)]
-        stores = [library.store for library in libraries]
-        return refit(stores, libraries[0].reader, leave_out=leave_out, progress=progress)
+        return refit(libraries, leave_out=leave_out, progress=progress)
 
 
 def _copy(sources: list[Path], folder: Path, into: int, progress: Progress) -> int:

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import add
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from attar.errors import AttarError, NameTakenError, OptionError, quoted
 from attar.library.drafts import (
     Draft,
     Encoded,
-    appended_origin,
+    appended_entry,
     batches,
     check_string,
     encode_texts,
-    merged_origin,
+    merged_entry,
 )
 from attar.memory.algebra import within_budget
 from attar.memory.memory import Memory
@@ -28,7 +30,7 @@ from attar.memory.phrases import JOINT
 from attar.progress import Progress
 from attar.results import Change
 from attar.search.signatures import merged_signature
-from attar.store.records import DocumentEntry, Origin, Record, digest_of
+from attar.store.records import DocumentEntry, Record, digest_of
 from attar.store.transactions import Transaction
 
 if TYPE_CHECKING:
@@ -41,14 +43,6 @@ _AHEAD = 2**22
 CHANGE_IDS = 32
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _LONGEST_KEY = 255
-
-
-class _Pending(NamedTuple):
-    """A document to add, what the store had under its name, and whether that is the same already."""
-
-    draft: Draft
-    known: DocumentEntry | None
-    is_done: bool
 
 
 @dataclass(frozen=True)
@@ -66,70 +60,81 @@ class Adder:
     def add(self, drafts: Iterable[Draft], batch_size: int) -> Iterator[Change]:
         """Yield each document's change once it is on disk; the documents before a refused one are added."""
         for batch in batches(drafts, batch_size):
-            accepted, refused = self._compare(batch)
-            new = [document for document in accepted if not document.is_done]
-            changes: dict[str, Change] = {}
-            if new:
-                changes, refused_late = self._write(new)
-                refused = [*refused_late, *refused]
-            if self.on_refused is not None:
-                for error in refused:
-                    self.on_refused(error)
-            for draft, known, is_done in accepted:
-                if is_done and known is not None:
-                    yield change_of(known, "unchanged")
-                elif draft.name in changes:
-                    yield changes[draft.name]
+            for outcome in self._add(batch):
+                if isinstance(outcome, Change):
+                    yield outcome
                 elif self.on_refused is None:
-                    break
-            if refused and self.on_refused is None:
-                raise refused[0]
+                    raise outcome
+                else:
+                    self.on_refused(outcome)
 
-    def _compare(self, batch: Sequence[Draft]) -> tuple[list[_Pending], list[AttarError]]:
-        """Compare documents with the store; also the errors of those that are refused: without `on_refused`, one."""
-        accepted: list[_Pending] = []
-        refused: list[AttarError] = []
+    def _add(self, batch: Sequence[Draft]) -> list[Change | AttarError]:
+        """What becomes of documents that are written together, up to the first refused one if that ends it."""
+        outcomes: dict[str, Change | AttarError | None] = {}
+        new: list[tuple[Draft, DocumentEntry | None]] = []
         with self.library.store.snapshot() as now:
             for draft in batch:
                 known = now.find(draft.name)
                 # A name that came before, in the same file perhaps, is not replaced by another text.
                 again = self.seen.setdefault(draft.name, draft.digest) != draft.digest
-                is_done = self._is_done(draft, known)
-                is_refused = not is_done and self._refuses(draft, known, again)
-                if known is not None and (is_done or is_refused) and not now.is_intact(known):
-                    is_done = is_refused = False  # a damaged document is repaired by adding it again
-                if not is_refused:
-                    accepted.append(_Pending(draft, known, is_done))
-                    continue
-                refused.append(name_taken(draft.name, draft.origin.source, known))
-                if self.on_refused is None:
+                outcome = self._compared(draft, known, again)
+                if outcome is not None and known is not None and not now.is_intact(known):
+                    outcome = None  # a damaged document is repaired by adding it again
+                outcomes[draft.name] = outcome
+                if outcome is None:
+                    new.append((draft, known))
+                elif self._ends(outcome):
                     break
-        return accepted, refused
+        if new:
+            outcomes |= self._write(new)
+        return [outcome for outcome in outcomes.values() if outcome is not None]
 
-    def _write(self, new: Sequence[_Pending]) -> tuple[dict[str, Change], list[AttarError]]:
-        """Write documents atomically; also the errors of those that are refused: without `on_refused`, one."""
-        drafts = [document.draft for document in new]
+    def _compared(
+        self, draft: Draft, known: DocumentEntry | None, again: bool = False
+    ) -> Change | AttarError | None:
+        """The outcome for a document that the store has already, or that is refused; None if it is to be written."""
+        if known is None:
+            return None
+        if self._is_done(draft, known):
+            return change_of(known, "unchanged")
+        source = draft.entry.source
+        # A file that changed may replace its own document.
+        is_own = bool(source) and source == known.source and not again
+        if known.digest == draft.digest or self.replace or is_own:
+            return None
+        return name_taken(draft.name, source, known)
+
+    def _is_done(self, draft: Draft, known: DocumentEntry) -> bool:
+        """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
+        # It was appended to, and had the text of this file: writing would lose what was appended.
+        if not self.replace and draft.entry.source and draft.digest == _appended_to(known):
+            return True
+        return (
+            known.digest == draft.digest
+            and self.library.budget in (None, known.budget)
+            and draft.tags in (None, known.tags)
+            and draft.metadata in (None, known.metadata)
+            and (not self.library.keep_text or known.text_bytes is not None)
+        )
+
+    def _ends(self, outcome: Change | AttarError) -> bool:
+        return self.on_refused is None and not isinstance(outcome, Change)
+
+    def _write(self, new: Sequence[tuple[Draft, DocumentEntry | None]]) -> dict[str, Change | AttarError]:
+        """Write documents atomically, each with what the store had under its name when they were compared."""
+        outcomes: dict[str, Change | AttarError] = {}
         while True:
             reader = self.library.reader
-            encoded = self._encode(reader, drafts)
+            encoded = self._encode(reader, [draft for draft, _ in new])
             with self.library.store.transaction() as changes:
                 # Otherwise another process has moved the library to another reader: read again, with that.
-                if changes.header.reader in (None, reader.fingerprint):
-                    return self._put_all(changes, new, encoded)
-
-    def _put_all(
-        self, changes: Transaction, new: Sequence[_Pending], encoded: Sequence[Encoded]
-    ) -> tuple[dict[str, Change], list[AttarError]]:
-        written: dict[str, Change] = {}
-        refused: list[AttarError] = []
-        for document, result in zip(new, encoded, strict=True):
-            try:
-                written[document.draft.name] = self._put(changes, document, result)
-            except OptionError as fault:
-                refused.append(fault)
-                if self.on_refused is None:
-                    break
-        return written, refused
+                if changes.header.reader not in (None, reader.fingerprint):
+                    continue
+                for (draft, known), result in zip(new, encoded, strict=True):
+                    outcome = outcomes[draft.name] = self._put(changes, draft, known, result)
+                    if self._ends(outcome):
+                        break
+                return outcomes
 
     def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
@@ -146,63 +151,31 @@ class Adder:
             texts = [draft.text for draft in new]
             read = encode_texts(reader, projection, texts, progress=self.progress)
             done |= zip((draft.name for draft in new), read, strict=True)
-        results = [done[draft.name] for draft in drafts]
-        if self.library.budget is None:
-            return results
-        return [
-            result._replace(memory=cut_to_budget(result.memory, self.library.budget)) for result in results
-        ]
+        return [done[draft.name] for draft in drafts]
 
-    def _put(self, changes: Transaction, document: _Pending, encoded: Encoded) -> Change:
-        draft, earlier = document.draft, changes.find(document.draft.name)
-        if earlier != document.known:  # another process has written it since
-            if earlier is not None and self._is_done(draft, earlier):
-                return change_of(earlier, "unchanged")
-            if self._refuses(draft, earlier):
-                raise name_taken(draft.name, known=earlier)
-        record = Record.of(
-            draft.name,
-            encoded.memory,
-            title=draft.title,
-            text=draft.data if self.library.keep_text else None,
-            digest=draft.digest,
-            created=None if earlier is None else earlier.created,
-            signature=self.library.searching.record(changes, encoded.sums, text_kept=self.library.keep_text),
-            origin=_with_labels(draft.origin, earlier),
-            budget=self.library.budget or 0,
+    def _put(
+        self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded
+    ) -> Change | AttarError:
+        earlier, library = changes.find(draft.name), self.library
+        if earlier != known and (outcome := self._compared(draft, earlier)) is not None:
+            return outcome  # another process has written it since
+        labels = draft.entry if earlier is None else earlier
+        entry = msgspec.structs.replace(
+            draft.entry,
+            created=labels.created,
+            tags=labels.tags if draft.tags is None else draft.tags,
+            metadata=labels.metadata if draft.metadata is None else draft.metadata,
+            budget=library.budget or draft.entry.budget,
         )
-        entry = changes.put(record, reader=encoded.memory.reader, replacing=earlier)
-        return change_of(entry, "replaced" if earlier is not None else "added")
-
-    def _is_done(self, draft: Draft, known: DocumentEntry | None) -> bool:
-        """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
-        if known is not None and self._holds_file(draft, known):
-            return True
-        if known is None or known.digest != draft.digest or self.library.budget not in (None, known.budget):
-            return False
-        if draft.origin.tags not in (None, known.tags) or draft.origin.metadata not in (None, known.metadata):
-            return False
-        return not self.library.keep_text or known.text_bytes is not None
-
-    def _refuses(self, draft: Draft, known: DocumentEntry | None, again: bool = False) -> bool:
-        """Whether a name is taken by another text; a file that changed may replace its own document."""
-        if known is None or known.digest == draft.digest or self.replace:
-            return False
-        return again or not draft.origin.source or draft.origin.source != known.source
-
-    def _holds_file(self, draft: Draft, known: DocumentEntry) -> bool:
-        """Whether a document was appended to that had the text of this file: writing would lose what was appended."""
-        return not self.replace and bool(draft.origin.source) and draft.digest == _appended_to(known)
-
-
-def _with_labels(origin: Origin, earlier: DocumentEntry | None) -> Origin:
-    """An origin whose tags and metadata are those of the version before, where none are given."""
-    if earlier is None:
-        return origin
-    return origin._replace(
-        tags=earlier.tags if origin.tags is None else origin.tags,
-        metadata=earlier.metadata if origin.metadata is None else origin.metadata,
-    )
+        memory = cut_to_budget(encoded.memory, entry.budget)
+        text = draft.data if library.keep_text else None
+        signature = library.searching.record(changes, encoded.sums, text_kept=library.keep_text)
+        record = Record.of(entry, memory, text=text, signature=signature)
+        try:
+            changes.put(record, reader=memory.reader, replacing=earlier)
+        except OptionError as fault:
+            return fault
+        return change_of(record.entry, "replaced" if earlier is not None else "added")
 
 
 def change_of(
@@ -210,12 +183,6 @@ def change_of(
 ) -> Change:
     """The result of writing a document."""
     return Change(entry.name, change, entry.tokens, entry.memory_bytes, entry.incomplete)
-
-
-def check_budget(budget: object) -> None:
-    """Refuse what is no number of bytes."""
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise OptionError.expected("budget", "a number of bytes from 1 up", repr(budget))
 
 
 def cut_to_budget(memory: Memory, budget: int) -> Memory:
@@ -251,7 +218,8 @@ def read_ahead(
     first = next(drafts, None)  # without a document no reader is loaded
     if first is None:
         return
-    reader, projection = library.reader, library.projection
+    reader = library.reader
+    projection = library.searching.projection(reader)
 
     def read(batch: Sequence[Draft]) -> list[Draft]:
         with library.store.snapshot() as now:
@@ -268,26 +236,25 @@ def read_ahead(
     failure: AttarError | None = None
     waiting = batches(chain([first], drafts), batch_size, _AHEAD)
     with _quick_switches(), ThreadPoolExecutor(1, thread_name_prefix="read") as thread:
-        while ahead is not None or failure is None:
-            before, ahead = ahead, None
+        while True:
             try:
-                batch = next(waiting, None) if failure is None else None
+                batch = next(waiting, None)
             except AttarError as fault:  # of the source: the documents before it are added
                 batch, failure = None, fault
+            before, ahead = ahead, None
             if batch is not None:
                 ahead = thread.submit(contextvars.copy_context().run, read, batch)
             if before is not None:
                 yield from before.result()
-            if batch is None:
+            if ahead is None:
                 break
     if failure is not None:
         raise failure
 
 
-def append(library: "Library", draft: Draft, *, key: str | None, progress: Progress) -> Change:
+def append(library: "Library", name: str, draft: Draft, *, key: str | None, progress: Progress) -> Change:
     """Continue a document by a text, with the reader of its memory; once only for a key."""
-    store, searching = library.store, library.searching
-    name, applied = draft.name, _change_ids(key, draft.digest)
+    store, searching, applied = library.store, library.searching, _change_ids(key, draft.digest)
     while True:
         before = store.get(name)
         if applied and applied[0] in before.entry.applied:
@@ -299,17 +266,11 @@ def append(library: "Library", draft: Draft, *, key: str | None, progress: Progr
         # If another process has written the document meanwhile, its version is continued instead.
         with store.transaction() as changes:
             if changes.find(name) == before.entry:
-                record = Record.of(
-                    name,
-                    longer,
-                    title=before.entry.title,
-                    text=whole,
-                    created=before.entry.created,
-                    applied=_continued_ids(before.entry, applied),
-                    signature=searching.record(changes, sums, text_kept=False),
-                    origin=appended_origin(before, draft.origin.parts, len(JOINT)),
-                    budget=before.entry.budget,
+                entry = msgspec.structs.replace(
+                    appended_entry(before, draft, len(JOINT)), applied=_continued_ids(before.entry, applied)
                 )
+                signature = searching.record(changes, sums, text_kept=False)
+                record = Record.of(entry, longer, text=whole, signature=signature)
                 entry = changes.put(record, reader=longer.reader, replacing=before.entry)
                 return change_of(entry, "appended")
 
@@ -325,7 +286,11 @@ def merge(
 ) -> Change:
     """Make one document of several; records are documents of other stores. Once only for a key."""
     names = [document if isinstance(document, str) else document.name for document in documents]
-    _check_merge(names)
+    if len(names) < 2:
+        raise OptionError.expected("merge", "two documents or more", str(len(names)))
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")
     check_string("title", title)
     applied = _change_ids(key, *map(digest_of, names))
     budget = library.budget or 0
@@ -341,17 +306,15 @@ def merge(
         texts = [record.text for record in records if record.text is not None]
         # To quote from and to read again: places of phrases are those of the joined text.
         text = JOINT.join(texts) if library.keep_text and len(texts) == len(records) else None
-        record = Record.of(
-            new,
-            memory,
+        entry = msgspec.structs.replace(
+            merged_entry(new, records, len(JOINT)),
             title=title,
-            text=text,
-            created=None if before is None else before.created,
+            created=0 if before is None else before.created,
             applied=applied,
-            signature=merged_signature([record.signature for record in records]),
-            origin=merged_origin(records, len(JOINT)),
             budget=budget,
         )
+        signature = merged_signature([record.signature for record in records])
+        record = Record.of(entry, memory, text=text, signature=signature)
         return change_of(changes.put(record, reader=memory.reader, replacing=before), "merged")
 
 
@@ -382,12 +345,3 @@ def _continued_ids(before: DocumentEntry, new: tuple[bytes, ...]) -> tuple[bytes
     file = before.digest if before.source else _appended_to(before)
     ids = tuple(known for known in before.applied if len(known) != _DIGEST_BYTES)
     return (*((file,) if file else ()), *(*ids, *new)[-CHANGE_IDS:])
-
-
-def _check_merge(names: Sequence[str]) -> None:
-    """Refuse to merge fewer than two documents, or a document with itself."""
-    if len(names) < 2:
-        raise OptionError.expected("merge", "two documents or more", str(len(names)))
-    for name in names:
-        if names.count(name) > 1:
-            raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")

@@ -16,7 +16,7 @@ import numpy as np
 from attar.errors import AttarError, DeviceError, OptionError, RecordError, UnknownDocumentError
 from attar.library.asking import ask_all
 from attar.library.bank_answers import Answerer, AnswerPool, KnownQuestion
-from attar.library.documents import AskedByName, OpenDocument
+from attar.library.documents import OpenDocument
 from attar.library.finding import is_number, letter_words
 from attar.library.library import Library
 from attar.library.shard import OpenedShard
@@ -24,7 +24,7 @@ from attar.reader.reader import Reader
 from attar.results import Answer, Asked, Subset, check_asked, check_top
 from attar.search.index import SearchIndex, SignatureTable
 from attar.search.ranking import CorpusQuery, RankedDocument, Standards, best_of
-from attar.store.records import DocumentEntry, key_of, unpack_parts
+from attar.store.records import DocumentEntry, key_of
 from attar.store.transactions import Snapshot
 from attar.text.kinds import without_preface
 
@@ -50,17 +50,15 @@ class _Banked:
     place: "BankPlace"
 
 
-class DocumentBank(AskedByName):
+class DocumentBank:
     """Answers questions as its library does, but for rounding: many at a time, on a device.
 
     It follows the library: what is added, replaced or removed, by any process, is so for the next question. If the
     device has too little memory, it is refused with the number of documents that fit.
     """
 
-    def __init__(
-        self, library: Library, device: str = "cuda", *, memory: int | None = None, workers: int = 0
-    ) -> None:
-        """Bring all documents to the device; `memory` caps the bytes that they may take there.
+    def __init__(self, library: Library, device: str = "cuda", *, workers: int = 0) -> None:
+        """Bring all documents to the device.
 
         As many other processes as `workers` make answers of what the device found, if many are asked together.
         """
@@ -69,7 +67,7 @@ class DocumentBank(AskedByName):
         self._device = find_device(device)
         self._library = library
         self._pool = AnswerPool(library, workers)
-        self._most = memory if memory is not None else _free_memory(self._device)
+        self._most = _free_memory(self._device)
         # Of what is on the device: the processes answer while the next questions are looked up.
         self.lock = Lock()
         self._begin()
@@ -92,9 +90,6 @@ class DocumentBank(AskedByName):
         """The bytes of all documents on the device."""
         return self._on_device.bank.nbytes + (0 if self._search is None else self._search.nbytes)
 
-    def similar(self, name: str) -> list[str] | None:
-        return self._library.similar(name)
-
     def ask_each(
         self,
         names: Sequence[str],
@@ -103,26 +98,28 @@ class DocumentBank(AskedByName):
         top: int | None = 5,
         look: int | None = None,
     ) -> list[Asked | AttarError]:
+        """What `Library.ask_each` returns."""
         check_top(top)
         look = self._library.reader.look_of(look)
+        results: dict[int, Asked | AttarError] = {}
+        asked: dict[int, _Banked] = {}
         with self.lock, self._library.store.snapshot() as now:
             self._refresh(now)
-            documents, on_device = self.documents, self._on_device
-            found = [documents.get(key_of(name)) for name in names]
-            results: list[Asked | AttarError | None] = [
-                self._fault(now, name, question, document is not None)
-                for name, question, document in zip(names, questions, found, strict=True)
-            ]
-            asked = [at for at, result in enumerate(results) if result is None]
-            banked = [document for at in asked if (document := found[at]) is not None]
+            for at, (name, question) in enumerate(zip(names, questions, strict=True)):
+                try:
+                    check_asked("question", question)
+                    asked[at] = self._banked(now, name)
+                except AttarError as fault:
+                    results[at] = fault
             if asked:
-                known = on_device.look_up([questions[at] for at in asked], [each.place for each in banked])
+                places = [banked.place for banked in asked.values()]
+                known = self._on_device.look_up([questions[at] for at in asked], places)
         if asked:
-            opened = [each.document for each in banked]
+            opened = [banked.document for banked in asked.values()]
             answers = self._pool.answer(self._answerer, known, opened, top, look)
-            for at, asked_document, ranked in zip(asked, opened, answers, strict=True):
-                results[at] = Asked(ranked, asked_document.entry.memory_bytes)
-        return [result for result in results if result is not None]
+            for at, document, ranked in zip(asked, opened, answers, strict=True):
+                results[at] = Asked(ranked, document.entry.memory_bytes)
+        return [results[at] for at in range(len(names))]
 
     def ask_all_many(
         self,
@@ -148,16 +145,12 @@ class DocumentBank(AskedByName):
                 answers += ask_all(each_shard, questions[first : first + count], top, look, within)
         return answers
 
-    def _fault(self, now: Snapshot, name: str, question: str, is_there: bool) -> AttarError | None:
-        """What is wrong with a question, if anything is."""
-        try:
-            check_asked("question", question)
-            if not is_there:
-                now.memory(now.entry(name))  # says what is the matter with it
-                return RecordError(f"document {name!r} cannot be read", "add it again")
-        except AttarError as fault:
-            return fault
-        return None
+    def _banked(self, now: Snapshot, name: str) -> _Banked:
+        banked = self.documents.get(key_of(name))
+        if banked is None:
+            now.memory(now.entry(name))  # says what is the matter with it
+            raise RecordError(f"document {name!r} cannot be read", "add it again")
+        return banked
 
     def _begin(self) -> None:
         reader = self._library.reader
@@ -356,8 +349,7 @@ def _opened(now: Snapshot, entry: DocumentEntry | None) -> OpenDocument | None:
     if entry is None:
         return None
     try:
-        parts = unpack_parts(entry.parts, entry.name)
-        return OpenDocument(b"", entry, now.memory(entry), now.text(entry), parts)
+        return OpenDocument.read(now, entry)
     except (RecordError, UnknownDocumentError):
         return None
 

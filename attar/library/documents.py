@@ -31,7 +31,7 @@ _SHOWN = 3
 
 
 class AskedByName(ABC):
-    """Documents that are asked by their names, one question or many."""
+    """A library whose documents are asked by their names, one question or many."""
 
     def ask(self, name: str, question: str, *, top: int | None = 5, look: int | None = None) -> list[Answer]:
         """The `top` most likely answers, most likely first, with quotes if the text is kept; all with `top=None`.
@@ -69,7 +69,7 @@ class AskedByName(ABC):
     ) -> list[Asked | AttarError]:
         """The answers to each question from its own document, or the error of this question alone.
 
-        For servers, which ask the questions of many clients together; similar names are not looked for.
+        A server asks the questions of many clients together; similar names are not looked for.
         """
 
     @abstractmethod
@@ -169,6 +169,12 @@ class OpenDocument:
     text: str | None
     parts: Parts
 
+    @classmethod
+    def read(cls, now: Snapshot, entry: DocumentEntry, entry_data: bytes = b"") -> "OpenDocument":
+        """A document as of a state of the store, decoded."""
+        parts = unpack_parts(entry.parts, entry.name)
+        return cls(entry_data, entry, now.memory(entry), now.text(entry), parts)
+
     @property
     def name(self) -> str:
         return self.entry.name
@@ -202,9 +208,7 @@ class MemoryCache:
             if document is not None and document.entry_data == data:
                 self._documents.move_to_end(name)
                 return document
-        entry = read_entry(key_of(name), data)
-        parts = unpack_parts(entry.parts, name)
-        document = OpenDocument(data, entry, now.memory(entry), now.text(entry), parts)
+        document = OpenDocument.read(now, read_entry(key_of(name), data), data)
         self._put(document)
         return document
 

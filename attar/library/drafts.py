@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from attar.errors import AttarError, DtypeError, FormatError, OptionError, quoted
 from attar.files import read_named_file, replace_surrogates
 from attar.memory.memory import Memory
@@ -14,7 +16,16 @@ from attar.progress import BYTES, Progress, ignore_progress
 from attar.results import MOST_LABELS, Change, FolderChanges, check_labels
 from attar.search.signatures import Collector, Sums
 from attar.search.statistics import Projection
-from attar.store.records import Fault, Origin, Parts, Record, digest_of, key_of, unpack_parts
+from attar.store.records import (
+    DocumentEntry,
+    Fault,
+    Parts,
+    Record,
+    digest_of,
+    key_of,
+    pack_parts,
+    unpack_parts,
+)
 from attar.store.store import Store
 
 if TYPE_CHECKING:
@@ -43,18 +54,26 @@ class Encoded(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A document that can be added, checked; its digest identifies the text.
+    """A document that can be added, checked: what the store will know of it, its text, and that in UTF-8.
 
-    `encoded` is there if another process has read the text.
+    Tags and metadata are the caller's; None: those that the document has already. `encoded` is there if another process
+    has read the text.
     """
 
-    name: str
+    entry: DocumentEntry
     text: str
-    title: str
-    data: bytes  # the text in UTF-8
-    digest: bytes
-    origin: Origin = Origin()
+    data: bytes
+    tags: tuple[str, ...] | None = None
+    metadata: dict[str, str] | None = None
     encoded: Encoded | None = None
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def digest(self) -> bytes:
+        return self.entry.digest
 
     @classmethod
     def of(
@@ -77,36 +96,44 @@ class Draft(NamedTuple):
         if not text or text.isspace():
             raise FormatError(f"the text of {quoted(name)} is {'blank' if text else 'empty'}", "leave it out")
         check_labels(() if tags is None else tags, {} if metadata is None else metadata)
-        return cls._hashed(name, text, title, Origin()).labelled(tags, metadata)
+        draft = cls._hashed(DocumentEntry(name=name, title=title), text).tagged(tags)
+        return draft._replace(metadata=None if metadata is None else dict(metadata))
 
     @classmethod
     def made(cls, document: "tuple[str, str] | Draft") -> "Draft":
         """A draft as it is, or one of a name and a text."""
         return document if isinstance(document, Draft) else cls.of(*document)
 
-    def labelled(self, tags: Sequence[str] | None, metadata: Mapping[str, str] | None) -> "Draft":
-        """The document with these tags and metadata, which were checked; None: those that it has."""
-        origin = self.origin._replace(
-            tags=self.origin.tags if tags is None else tuple(dict.fromkeys(tags)),
-            metadata=self.origin.metadata if metadata is None else dict(metadata),
-        )
-        return self._replace(origin=origin)
+    def tagged(self, tags: Sequence[str] | None) -> "Draft":
+        """The document with these tags, which were checked; None: those that it has."""
+        return self._replace(tags=None if tags is None else tuple(dict.fromkeys(tags)))
+
+    def renamed(self, name: str) -> "Draft":
+        """The document under another name."""
+        return self._replace(entry=replace(self.entry, name=name))
 
     @classmethod
     def of_source(cls, document: "SourceDocument", source: str = "") -> "Draft":
         """Hash a document of a file, whose text is not blank; `source` is the file's path, if it stays there."""
-        origin = Origin(source, document.date, document.parts, document.incomplete)
-        return cls._hashed(document.name, document.text, document.title, origin)
+        entry = DocumentEntry(
+            name=document.name,
+            title=document.title,
+            source=source,
+            date=document.date,
+            parts=pack_parts(document.parts),
+            incomplete=document.incomplete,
+        )
+        return cls._hashed(entry, document.text)
 
     @classmethod
-    def _hashed(cls, name: str, text: str, title: str, origin: Origin) -> "Draft":
-        key_of(name)  # refuses one that no document can have
+    def _hashed(cls, entry: DocumentEntry, text: str) -> "Draft":
+        key_of(entry.name)  # refuses one that no document can have
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            message = f"the text of {quoted(name)} has half of a surrogate pair"
+            message = f"the text of {quoted(entry.name)} has half of a surrogate pair"
             raise OptionError(message, "decode it as UTF-8") from None
-        return cls(name, text, title, data, digest_of(data), origin)
+        return cls(replace(entry, digest=digest_of(data)), text, data)
 
 
 def check_string(what: str, value: object) -> None:
@@ -148,8 +175,6 @@ def batches(drafts: Iterable[Draft], size: int, most_characters: int = _CHARACTE
     >>> ["".join(draft.name for draft in batch) for batch in batches(drafts, 2)]
     ['ab', 'c', 'cd']
     """
-    if size < 1:
-        raise OptionError.expected("batch_size", "a whole number from 1 up", repr(size))
     batch: dict[str, Draft] = {}
     characters, began = 0, time.monotonic()
     try:
@@ -227,35 +252,33 @@ def read_upload(files: "FileReader", name: str, data: bytes, source: str = "") -
     return (Draft.of_source(document, source) for document in files.read_bytes(name, data))
 
 
-def appended_origin(before: Record, parts: Parts, joint: int) -> Origin:
-    """The origin of a document after a text was appended: its file is no longer the whole of it."""
-    earlier = unpack_parts(before.entry.parts, before.name)
-    entry = before.entry
-    origin = Origin(date=entry.date, incomplete=entry.incomplete, tags=entry.tags, metadata=entry.metadata)
-    if not earlier and not parts:
-        return origin
-    # The pages of two files would have the same labels.
-    labelled = [(at, f"appended, {label}" if label else "") for at, label in parts] if earlier else parts
-    length = before.memory.phrases.characters
-    return origin._replace(parts=[*earlier, *_shifted(labelled, length + (joint if length else 0))])
+def appended_entry(before: Record, added: Draft, joint: int) -> DocumentEntry:
+    """What is known of a document after a text was appended: its file is no longer the whole of it."""
+    entry, length = before.entry, before.memory.phrases.characters
+    parts, new = unpack_parts(entry.parts, entry.name), unpack_parts(added.entry.parts, added.name)
+    if parts or new:
+        # The pages of two files would have the same labels.
+        labelled = [(at, f"appended, {label}" if label else "") for at, label in new] if parts else new
+        parts += _shifted(labelled, length + (joint if length else 0))
+    return replace(entry, source="", digest=b"", parts=pack_parts(parts))
 
 
-def merged_origin(records: Sequence[Record], joint: int) -> Origin:
-    """The origin of merged documents: each one is a part, and so are its parts; tags are those of all."""
+def merged_entry(name: str, records: Sequence[Record], joint: int) -> DocumentEntry:
+    """What is known of merged documents: each one is a part, and so are its parts; tags are those of all."""
     parts: list[tuple[int, str]] = []
     start = 0
     for record in records:
         # The text need not be kept.
-        name, length = record.name, record.memory.phrases.characters
+        document, length = record.name, record.memory.phrases.characters
         labelled = [
-            (at, f"{name}, {label}" if label else name)
-            for at, label in unpack_parts(record.entry.parts, name)
+            (at, f"{document}, {label}" if label else document)
+            for at, label in unpack_parts(record.entry.parts, document)
         ]
-        parts += _shifted(labelled, start, name)
+        parts += _shifted(labelled, start, document)
         start += length + (joint if start + length else 0)
     missing = [f"{record.name}: {record.entry.incomplete}" for record in records if record.entry.incomplete]
-    tags = dict.fromkeys(tag for record in records for tag in record.entry.tags)
-    return Origin(parts=parts, incomplete="; ".join(missing), tags=tuple(tags)[:MOST_LABELS])
+    tags = tuple(dict.fromkeys(tag for record in records for tag in record.entry.tags))[:MOST_LABELS]
+    return DocumentEntry(name=name, parts=pack_parts(parts), incomplete="; ".join(missing), tags=tags)
 
 
 def _shifted(parts: Parts, characters: int, first: str = "") -> list[tuple[int, str]]:
@@ -301,7 +324,7 @@ def add_files(
 
     drafts = read_files(found.files, refuse, lambda done: progress(BYTES, done, size), read, reader=files)
     if tags is not None:
-        drafts = (draft.labelled(tags, None) for draft in drafts)
+        drafts = (draft.tagged(tags) for draft in drafts)
     changes: list[Change] = []
     removed: list[str] = []
     first = next(drafts, None)
@@ -370,4 +393,4 @@ def file_drafts(
     read = read_named_file(file, name)
     with FileReader() as files:
         drafts = [*read_upload(files, read.name, read.data, read.path)]
-    return drafts if tags is None else [draft.labelled(tags, None) for draft in drafts]
+    return drafts if tags is None else [draft.tagged(tags) for draft in drafts]

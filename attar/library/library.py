@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from attar.errors import AttarError, DeviceError
-from attar.library.adding import Adder, append, check_budget, merge, read_ahead
+from attar.errors import AttarError, DeviceError, OptionError
+from attar.library.adding import Adder, append, merge, read_ahead
 from attar.library.asking import ask_all_many
 from attar.library.documents import (
     MemoryCache,
@@ -24,7 +24,7 @@ from attar.library.documents import (
 )
 from attar.library.drafts import Draft, add_files, file_drafts, follow
 from attar.library.rereading import refit, reread
-from attar.library.searching import Searching, SearchState
+from attar.library.searching import Searching
 from attar.library.served import Result, ServedLibrary, check_disk
 from attar.library.shard import EachShard, OpenedShard
 from attar.memory.memory import Memory
@@ -43,15 +43,13 @@ from attar.results import (
     check_asked,
     check_labels,
 )
-from attar.store.maintenance import Stats
 from attar.store.records import Record
-from attar.store.store import Store
+from attar.store.store import Stats, Store
 
 if TYPE_CHECKING:
     from attar.library.bank import DocumentBank
     from attar.reader.folders import GivenReader
     from attar.reader.reader import Reader
-    from attar.search.statistics import Projection
 
 # Documents read in one batch and written atomically, on a CPU and on a GPU.
 _BATCH = 128
@@ -86,8 +84,8 @@ class Library(ServedLibrary):
         A `budget` caps the bytes of each memory that is added, also when more is appended to its document. On a
         `device` such as "cuda" texts are read many times as fast, with the same phrases but for rounding.
         """
-        if budget is not None:
-            check_budget(budget)
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise OptionError.expected("budget", "a number of bytes from 1 up", repr(budget))
         self._reader = LibraryReader(reader, device)
         if create and not os.path.exists(path):
             self._reader.chosen()  # a library is not created for a reader that is not there
@@ -100,19 +98,15 @@ class Library(ServedLibrary):
         self._bank: DocumentBank | None = None
         self._asks_all_there = True
 
-    def open_bank(self, device: str = "cuda", *, workers: int = 0) -> "DocumentBank":
+    def open_bank(self, device: str = "cuda", *, workers: int = 0) -> None:
         """Bring all documents to a device, where from now on questions are answered; needs torch.
 
-        If they do not fit, that is refused, and the CPU goes on answering. `workers`: see `attar.DocumentBank`.
+        If they do not fit, that is refused, and the CPU goes on answering. As many other processes as `workers` make
+        answers of what the device finds, if many are asked together.
         """
         from attar.library.bank import DocumentBank
 
-        self._bank = DocumentBank(self, device, workers=workers)
-        return self._bank
-
-    @property
-    def has_bank(self) -> bool:
-        return self._bank is not None
+        self._bank, self.has_bank = DocumentBank(self, device, workers=workers), True
 
     @property
     def reader(self) -> "Reader":
@@ -149,11 +143,6 @@ class Library(ServedLibrary):
         self._reader = new
         return done
 
-    @property
-    def projection(self) -> "Projection | None":
-        """What signatures are made with, for processes that read texts for this library; None without statistics."""
-        return self.searching.projection(self.reader)
-
     def add(
         self,
         name: str,
@@ -177,24 +166,21 @@ class Library(ServedLibrary):
         documents: "Iterable[tuple[str, str] | Draft]",
         *,
         replace: bool = False,
-        batch_size: int | None = None,
         on_change: Callable[[Change], None] | None = None,
         on_refused: Callable[[AttarError], None] | None = None,
         progress: Progress = ignore_progress,
-        seen: dict[str, bytes] | None = None,
     ) -> list[Change]:
-        """Add names and texts, `batch_size` at a time; `on_change` is called for each document once it is on disk.
+        """Add names and texts, some at a time; `on_change` is called for each document once it is on disk.
 
         A refused document ends it, or `on_refused` gets its error and the others are added. `progress` gets the number
-        of tokens of a batch that are read. Calls that share `seen` refuse a name that one of them had before.
+        of tokens of a batch that are read.
         """
-        on_gpu = self.device not in (None, "cpu")
-        if batch_size is None:
-            batch_size = _BATCH_ON_GPU if on_gpu else _BATCH
+        batch_size = _BATCH
         drafts: Iterator[Draft] = map(Draft.made, documents)
-        if on_gpu:
+        if self.device not in (None, "cpu"):
+            batch_size = _BATCH_ON_GPU
             drafts = read_ahead(self, drafts, batch_size, progress)
-        adder = Adder(self, replace, progress, on_refused, {} if seen is None else seen)
+        adder = Adder(self, replace, progress, on_refused, seen={})
         changes = []
         for change in adder.add(drafts, batch_size):
             changes.append(change)
@@ -267,9 +253,9 @@ class Library(ServedLibrary):
     def append(
         self, name: str, text: "str | Draft", *, key: str | None = None, progress: Progress = ignore_progress
     ) -> Change:
-        draft = text._replace(name=name) if isinstance(text, Draft) else Draft.of(name, text)
+        draft = text if isinstance(text, Draft) else Draft.of(name, text)
         with self._suggesting([name]):
-            return append(self, draft, key=key, progress=progress)
+            return append(self, name, draft, key=key, progress=progress)
 
     def ask_each(
         self,
@@ -285,32 +271,31 @@ class Library(ServedLibrary):
             except (DeviceError, RuntimeError) as fault:  # it is full, or the device is lost
                 self._lose_bank(fault)
         documents: dict[str, OpenDocument] = {}
-        results: list[Asked | AttarError | None] = []
+        results: dict[int, Asked | AttarError] = {}
+        asked: dict[int, OpenDocument] = {}
         with self.store.snapshot() as now:
-            for name, question in zip(names, questions, strict=True):
+            for at, (name, question) in enumerate(zip(names, questions, strict=True)):
                 try:
                     check_asked("question", question)
                     if name not in documents:
                         documents[name] = self._cache.get(now, name)
-                    results.append(None)
+                    asked[at] = documents[name]
                 except AttarError as error:
-                    results.append(error)
-        asked = [at for at, result in enumerate(results) if result is None]
-        opened = [documents[names[at]] for at in asked]
-        memories, texts = [document.memory for document in opened], [document.text for document in opened]
-        reader = self.reader_of(memories[0].reader) if memories else self.reader
+                    results[at] = error
+        opened = list(asked.values())
+        reader = self.reader_of(opened[0].memory.reader) if opened else self.reader
         answers = reader.answer_many(
-            memories,
+            [document.memory for document in opened],
             [questions[at] for at in asked],
             top=top,
-            texts=texts,
+            texts=[document.text for document in opened],
             names=[document.name for document in opened],
             look=look,
         )
         for at, document, ranked in zip(asked, opened, answers, strict=True):
             answered = shown_answers(questions[at], ranked, document)
             results[at] = Asked(answered, document.entry.memory_bytes)
-        return [result for result in results if result is not None]
+        return [results[at] for at in range(len(names))]
 
     def ask_all_many(
         self,
@@ -338,25 +323,23 @@ class Library(ServedLibrary):
         """One state of the library, for questions to all documents; signatures that are missing are made first."""
         return self.searching.opened(self._cache, progress)
 
-    def load_signatures(self) -> None:
-        self.searching.load()
+    def defer_signatures(self) -> None:
+        self.searching.deferred = True
 
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
         self.searching.make(progress)
-
-    def defer_signatures(self) -> None:
-        self.searching.deferred = True
 
     def refit(self, *, leave_out: bool = False, progress: Progress = ignore_progress) -> Refit:
         """Fit the statistics of search to this library's documents, and make their signatures again from the texts.
 
         Documents without a text are refused, or lost to search with `leave_out`.
         """
-        return refit([self.store], self.reader, leave_out=leave_out, progress=progress)
+        return refit([self], leave_out=leave_out, progress=progress)
 
     @property
-    def search_state(self) -> SearchState:
-        return self.searching.state()
+    def left_out(self) -> list[str]:
+        """The documents that the last search could not find: without a signature, their texts are not kept."""
+        return self.searching.left_out
 
     def merge(
         self,
@@ -454,7 +437,7 @@ class Library(ServedLibrary):
         warnings.warn(f"questions are answered by the CPU from now on: {fault}", stacklevel=3)
 
     def _close_bank(self) -> None:
-        bank, self._bank = self._bank, None
+        bank, self._bank, self.has_bank = self._bank, None, False
         if bank is not None:
             bank.close()
 

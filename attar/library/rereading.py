@@ -1,12 +1,11 @@
 """All texts of a library read again: for another reader (reread), or for statistics of its own documents (refit).
 
-To reread, new memories are staged in a store of their own, `reread/FINGERPRINT` inside the library's folder, while the
-library answers and grows as before. What others add, change or remove meanwhile is read too: until little is left, and
-the rest while nobody else can write. Then all memories are switched at once. A killed reread is continued by the next.
+To reread, the texts are added to a library of their own, `reread/FINGERPRINT` inside the library's folder, while this
+one answers and grows as before. What others add or change meanwhile is read too: until little is left, and the rest
+while nobody else can write. Then one transaction switches all memories. A killed reread is continued by the next.
 
-To refit, the statistics of search are fitted to all texts, and all signatures are made again; both are switched in one
-transaction. Documents that others change until then get their signatures from their texts at the next search. The
-shards of a library are fitted together: their statistics are one sum.
+To refit, the statistics of search are fitted to all texts. Then all signatures are missing, and are made as others that
+are. The shards of a library are fitted together: their statistics are one sum.
 """
 
 import contextlib
@@ -15,34 +14,29 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from attar.errors import BusyError, OptionError, RecordError, UnknownDocumentError, quoted
+from attar.errors import BusyError, OptionError, RecordError, StoreError, UnknownDocumentError, quoted
 from attar.files import lock_file
-from attar.library.adding import cut_to_budget
-from attar.library.drafts import encode_texts
-from attar.library.searching import make_signer
+from attar.library.drafts import Draft
 from attar.progress import Progress
 from attar.reader.folders import ReaderFolder
-from attar.results import Refit, Reread
-from attar.search.signatures import Signer
-from attar.search.statistics import Fitting, default_statistics
-from attar.store.maintenance import source_version
-from attar.store.records import DocumentEntry, Fault, Record
+from attar.results import Change, Refit, Reread
+from attar.search.statistics import Fitting, Statistics, default_statistics
+from attar.store.records import DocumentEntry, Fault, name_in, now
 from attar.store.store import Store
+from attar.store.transactions import Reading, Transaction
 
 if TYPE_CHECKING:
+    from attar.library.library import Library
     from attar.reader.reader import Reader
 
-# Documents per batch: a kill loses some seconds of work.
-_DOCUMENTS = 64
-# Characters per batch.
-_CHARACTERS = 2**19
 # If others change no more documents than this while a pass lasts, the rest is read while they wait.
 _FEW = 8
 # After this many passes it is read in any case.
@@ -68,7 +62,7 @@ def check_texts(store: Store) -> None:
 
 def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress) -> Reread:
     """Read all documents with another reader, which is loaded if it is needed, and switch the library to it."""
-    from attar.reader.reader import Reader
+    from attar.library.library import Library  # it imports this
 
     fingerprint = reader.fingerprint
     with _locked(store.path / "reread") as folder:
@@ -76,20 +70,80 @@ def reread(store: Store, reader: "Reader | ReaderFolder", *, progress: Progress)
         if store.reader == fingerprint:
             return Reread(fingerprint, len(store), 0)
         check_texts(store)
-        with Store.open(folder / fingerprint, reader=fingerprint) as staged:
-            new = Reader.of(reader) if isinstance(reader, ReaderFolder) else reader
-            work = _Rereading(store, staged, new, make_signer(None, new), progress)
+        read = 0
+        with Library(
+            folder / fingerprint, reader.path if isinstance(reader, ReaderFolder) else reader
+        ) as staged:
             for _ in range(_PASSES):
-                if work.catch_up() <= _FEW:
+                few = _catch_up(store, staged, progress)
+                read += few
+                if few <= _FEW:
                     break
-
-            def finish() -> None:
-                work.catch_up()
+            with store.transaction() as changes:  # nobody else can write any more
+                read += _catch_up(store, staged, progress)
                 check_texts(store)
-
-            header = store.switch_reader(fingerprint, staged, finish)
+                _switch(changes, fingerprint, staged.store)
         _clean(store, folder, fingerprint)
-        return Reread(fingerprint, header.documents, work.read)
+        return Reread(fingerprint, len(store), read)
+
+
+def _catch_up(store: Store, staged: "Library", progress: Progress) -> int:
+    """Read what is not staged in its present version; returns how many documents that were."""
+    with staged.store.transaction() as changes:
+        waiting = [entry for entry in _sound(store.documents()) if not _is_staged(changes, entry)]
+        for entry in waiting:
+            if entry.name in changes:
+                changes.remove(entry.name)
+    total, done = sum(entry.tokens for entry in waiting), 0
+
+    def drafts() -> Iterator[Draft]:
+        for entry in waiting:
+            # It may have been changed or removed since: it is staged as it is now.
+            with contextlib.suppress(UnknownDocumentError):
+                record = store.get(entry.name)
+                if record.text is not None:
+                    yield Draft(record.entry, record.text, record.text.encode())
+
+    def count(change: Change) -> None:
+        nonlocal done
+        done += change.tokens
+        progress("rereading", min(done, total), total)
+
+    staged.add_many(drafts(), replace=True, on_change=count, progress=progress)
+    return len(waiting)
+
+
+def _is_staged(staged: Reading, entry: DocumentEntry) -> bool:
+    """Whether the text of a document is staged as it is now."""
+    found = staged.find(entry.name)
+    return found is not None and (found.digest, found.budget) == (entry.digest, entry.budget)
+
+
+def _switch(changes: Transaction, fingerprint: str, staged: Store) -> None:
+    """Replace all memories and signatures with the staged ones, which are of the present texts."""
+    with staged.snapshot() as memories:
+        statistics = memories.statistics
+        changes.change_reader(fingerprint)
+        if statistics is not None:
+            changes.put_statistics(statistics)
+        moment = now()
+        for key in list(changes.document_keys()):
+            before, read = changes.find_key(key), memories.find_key(key)
+            if before is None or read is None or not _is_staged(memories, before):
+                message = (
+                    f"document {quoted(name_in(key))} was not read with the new reader in its present version"
+                )
+                raise StoreError(message, "run attar reread again")
+            memories.check_bytes(read)
+            entry = msgspec.structs.replace(
+                before,
+                # Later than before: caches of other processes know by it that the memory is another.
+                changed=max(moment, before.changed + 1),
+                tokens=read.tokens,
+                memory_bytes=read.memory_bytes,
+                text_bytes=read.text_bytes,
+            )
+            changes.put(replace(memories.record(read), entry=entry), reader=fingerprint, replacing=before)
 
 
 @contextlib.contextmanager
@@ -120,137 +174,38 @@ def _clean(store: Store, folder: Path, fingerprint: str) -> None:
             shutil.rmtree(earlier)
 
 
-@dataclass
-class _Rereading:
-    """Stages the memories and signatures of a store's documents."""
-
-    store: Store
-    staged: Store
-    reader: "Reader"
-    signer: Signer | None
-    progress: Progress
-    read: int = 0
-
-    def catch_up(self) -> int:
-        """Stage what is not staged in its present version, and forget what is gone; returns how many were read."""
-        waiting = [entry for entry in _entries(self.store) if not self._is_staged(entry)]
-        total, done = sum(entry.tokens for entry in waiting), 0
-        for batch in _batches(waiting):
-            self._read(batch, done, total)
-            done += sum(entry.tokens for entry in batch)
-            self.progress("rereading", done, total)
-        gone = [entry.name for entry in _entries(self.staged) if entry.name not in self.store]
-        with self.staged.transaction() as changes:
-            for name in gone:
-                changes.remove(name)
-        self.read += len(waiting)
-        return len(waiting)
-
-    def _is_staged(self, entry: DocumentEntry) -> bool:
-        if entry.text_bytes is None:
-            return True
-        try:
-            return self.staged.entry(entry.name).applied == source_version(entry)
-        except (UnknownDocumentError, RecordError):
-            return False
-
-    def _read(self, batch: list[DocumentEntry], done: int, total: int) -> None:
-        # A document may have been changed or removed since: it is staged as it is now.
-        records = []
-        for entry in batch:
-            with contextlib.suppress(UnknownDocumentError):
-                records.append(self.store.get(entry.name))
-        texts = [record.text for record in records if record.text is not None]
-        records = [record for record in records if record.text_data is not None]
-
-        def part(what: str, now: int, of: int) -> None:
-            # Of several texts a reader tells each one's progress.
-            if len(batch) == 1:
-                self.progress("rereading", done + batch[0].tokens * now // max(of, 1), total)
-
-        signer = self.signer
-        read = encode_texts(self.reader, None if signer is None else signer.projection, texts, progress=part)
-        with self.staged.transaction() as changes:
-            if signer is not None and changes.statistics is None:
-                changes.put_statistics(signer.statistics.data)
-            for record, encoded in zip(records, read, strict=True):
-                memory, sums = cut_to_budget(encoded.memory, record.entry.budget), encoded.sums
-                signature = None if signer is None or sums is None else signer.record(sums, text_kept=True)
-                staged = Record.of(
-                    record.name,
-                    memory,
-                    digest=record.entry.digest,
-                    applied=source_version(record.entry),
-                    signature=signature,
-                )
-                changes.put(staged, reader=memory.reader, replacing=changes.find(record.name))
+def _sound(entries: Iterable[DocumentEntry | Fault]) -> Iterator[DocumentEntry]:
+    return (entry for entry in entries if not isinstance(entry, Fault))
 
 
-def _entries(store: Store) -> Iterator[DocumentEntry]:
-    return (entry for entry in store.documents() if not isinstance(entry, Fault))
-
-
-def _batches(entries: list[DocumentEntry]) -> Iterator[list[DocumentEntry]]:
-    """Batches of documents of about equal work; a long one is a batch of its own."""
-    batch: list[DocumentEntry] = []
-    size = 0
-    for entry in entries:
-        # English has about five characters per token.
-        if batch and (len(batch) >= _DOCUMENTS or size + 5 * entry.tokens > _CHARACTERS):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += 5 * entry.tokens
-    if batch:
-        yield batch
-
-
-def refit(stores: Sequence[Store], reader: "Reader", *, leave_out: bool, progress: Progress) -> Refit:
-    """Fit statistics to the texts of stores, and make all signatures again, atomically in each store."""
-    listed = [list(store.documents()) for store in stores]
-    for store, entries in zip(stores, listed, strict=True):
-        _count_without_text(store, entries, leave_out)
-    with_text = [
-        [entry for entry in entries if isinstance(entry, DocumentEntry) and entry.text_bytes is not None]
-        for entries in listed
-    ]
-    signer = _fitted(stores, with_text, reader, progress)
-    signed = {
-        record.name: (record.entry, signer.record(signer.sums(text), text_kept=True))
-        for record, text in _texts(stores, with_text, "signatures", progress)
-    }
-    signatures = 0
+def refit(libraries: Sequence["Library"], *, leave_out: bool, progress: Progress) -> Refit:
+    """Fit statistics to the texts of libraries, and make all signatures again, as those that are missing are made."""
+    stores = [library.store for library in libraries]
+    for store in stores:
+        _check_kept(store, store.documents(), leave_out)
+    fitted = _fitted(stores, libraries[0].reader, progress)
     with contextlib.ExitStack() as stack:
         # All are written, or none: only a kill between two commits leaves shards that differ, and search says so.
-        opened = [stack.enter_context(store.transaction()) for store in stores]
-        now = [
-            [entry for entry in changes.documents() if isinstance(entry, DocumentEntry)] for changes in opened
-        ]
-        # One that was added meanwhile would lose its signature as well.
-        without_text = sum(
-            _count_without_text(store, entries, leave_out) for store, entries in zip(stores, now, strict=True)
-        )
-        for changes, sound in zip(opened, now, strict=True):
-            changes.put_statistics(signer.statistics.data)
-            for entry in sound:
-                made_of, signature = signed.get(entry.name, (None, b""))
-                if made_of == entry:
-                    changes.put_signature(entry, signature)
-                    signatures += 1
-    # Of those that are still there as they were listed.
-    unsigned = {entry.name for entries in now for entry in entries} - signed.keys()
-    unread = sum(entry.name in unsigned for entries in with_text for entry in entries)
-    faults = sum(isinstance(entry, Fault) for entries in listed for entry in entries)
-    return Refit(signatures, without_text, unread + faults)
+        for store in stores:
+            changes = stack.enter_context(store.transaction())
+            # One that was added meanwhile would lose its signature as well.
+            _check_kept(store, changes.documents(), leave_out)
+            changes.put_statistics(fitted.data)
+    made = sum(library.searching.make(progress) for library in libraries)
+    return Refit(made, sum(map(len, stores)) - made)
 
 
-def _fitted(
-    stores: Sequence[Store],
-    listed: Sequence[Sequence[DocumentEntry]],
-    reader: "Reader",
-    progress: Progress,
-) -> Signer:
-    """What makes signatures with the statistics of all texts."""
+def _check_kept(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> None:
+    """Refuse documents without a kept text, unless they may be left out."""
+    names = [] if leave_out else [entry.name for entry in _sound(entries) if entry.text_bytes is None]
+    if names:
+        counted = f"{len(names):,} documents of {store.path} have no kept text, such as {quoted(names[0])}"
+        remedy = "add them again with their texts, or go on without them: --leave-out"
+        raise OptionError(f"{counted}: search would not find them any more", remedy)
+
+
+def _fitted(stores: Sequence[Store], reader: "Reader", progress: Progress) -> Statistics:
+    """The statistics of all texts that can be read."""
     encoder = reader.options.encoder
     # A learned map belongs to the reader, whichever the documents are.
     default = default_statistics(reader.fingerprint, reader.folder)
@@ -260,35 +215,14 @@ def _fitted(
         pieces=encoder.vocabulary,
         map=None if default is None else default.map,
     )
-    for _, text in _texts(stores, listed, "fitting", progress):
-        _add_text(fitting, reader, text)
-    return Signer.of(reader, fitting.statistics())
-
-
-def _count_without_text(store: Store, entries: Iterable[DocumentEntry | Fault], leave_out: bool) -> int:
-    """How many documents have no kept text: they are refused unless they may be left out."""
-    names = [entry.name for entry in entries if isinstance(entry, DocumentEntry) and entry.text_bytes is None]
-    if names and not leave_out:
-        counted = f"{len(names):,} documents of {store.path} have no kept text, such as {quoted(names[0])}"
-        remedy = "add them again with their texts, or go on without them: --leave-out"
-        raise OptionError(f"{counted}: search would not find them any more", remedy)
-    return len(names)
-
-
-def _texts(
-    stores: Sequence[Store], listed: Sequence[Sequence[DocumentEntry]], task: str, progress: Progress
-) -> Iterator[tuple[Record, str]]:
-    """Yield the documents that can be read and have a text."""
-    total, done = sum(map(len, listed)), 0
-    for store, entries in zip(stores, listed, strict=True):
-        for entry in entries:
-            progress(task, done, total)
-            done += 1
-            with contextlib.suppress(UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
-                record = store.get(entry.name)
-                text = record.text
-                if text is not None:
-                    yield record, text
+    listed = [(store, entry.name) for store in stores for entry in _sound(store.documents())]
+    for at, (store, name) in enumerate(listed):
+        progress("fitting", at, len(listed))
+        with contextlib.suppress(UnknownDocumentError, RecordError):  # removed meanwhile, or damaged
+            text = store.get(name).text
+            if text is not None:
+                _add_text(fitting, reader, text)
+    return fitting.statistics()
 
 
 def _add_text(fitting: Fitting, reader: "Reader", text: str) -> None:

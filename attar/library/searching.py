@@ -3,8 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
@@ -24,20 +23,6 @@ if TYPE_CHECKING:
 
 # Documents whose missing signatures are made and written together.
 _BATCH = 64
-
-
-@dataclass(frozen=True)
-class SearchState:
-    """Documents that search cannot find, because they have neither signature nor text."""
-
-    left_out: list[str]
-
-    def lines(self) -> list[str]:
-        """What a person should know, one line each."""
-        if not self.left_out:
-            return []
-        first = f"{len(self.left_out):,} documents are left out, such as {self.left_out[0][:72]!r}"
-        return [f"{first}: they have neither a signature nor a text; add them again"]
 
 
 def make_signer(stored: bytes | None, reader: "Reader") -> Signer | None:
@@ -65,23 +50,20 @@ class Searching:
         # What is kept with the index.
         self._recent: RecentScores
         self._subsets: SubsetCache
-        self._left_out: list[str] = []
+        # Documents that cannot be found: they have neither a signature nor a text.
+        self.left_out: list[str] = []
         # Searches do not wait for signatures that are missing: `make` makes them.
         self.deferred = False
         # The documents that are found by words until then.
         self._by_words: set[str] = set()
-
-    def state(self) -> SearchState:
-        """What the last search found out."""
-        return SearchState(list(self._left_out))
 
     @contextmanager
     def opened(self, cache: MemoryCache, progress: Progress) -> Iterator[OpenedShard]:
         """One state of the library, and the index as of it; missing signatures are made from texts first."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
-            if self.deferred or missing in ([], self._left_out):
-                self._left_out = self._left_out if self.deferred else missing
+            if self.deferred or missing in ([], self.left_out):
+                self.left_out = self.left_out if self.deferred else missing
                 yield self._shard(now, index, cache)
                 return
         self.make(progress)
@@ -89,23 +71,19 @@ class Searching:
             index, _ = self._refreshed(now)
             yield self._shard(now, index, cache)
 
-    def make(self, progress: Progress = ignore_progress) -> None:
-        """Make the signatures that are missing from texts."""
+    def make(self, progress: Progress = ignore_progress) -> int:
+        """Make the signatures that are missing from texts; returns how many documents have one."""
         with self._store.snapshot() as now:
             index, missing = self._refreshed(now)
-        names = [*(name for name in missing if name not in self._left_out), *self._by_words]
+        names = [*(name for name in missing if name not in self.left_out), *self._by_words]
         if self.deferred:
             # Several processes of a server share the work: each begins with other documents.
             random.shuffle(names)
             self._rank_by_words(names, index)
         left_out = self._make(names, index, progress)
         index.rank_by_words(bool(self._by_words))
-        self._left_out = sorted({*left_out, *(name for name in self._left_out if name in missing)})
-
-    def load(self) -> None:
-        """Bring the index up to date; signatures that are missing are not made."""
-        with self._store.snapshot() as now:
-            self._refreshed(now)
+        self.left_out = sorted({*left_out, *(name for name in self.left_out if name in missing)})
+        return len(index)
 
     def _shard(self, now: Snapshot, index: SearchIndex, cache: MemoryCache) -> OpenedShard:
         return OpenedShard(now, index, cache, self._recent, self._subsets)
@@ -116,9 +94,10 @@ class Searching:
         if signer is None:
             remedy = "fit them to its documents: attar store refit STORE"
             raise OptionError("this library's reader has no statistics for search", remedy)
-        if self._index is None or self._index.signer is not signer:
-            self._index, self._recent, self._subsets = SearchIndex(signer), RecentScores(), SubsetCache()
-        index = self._index
+        with self._lock:
+            if self._index is None or self._index.signer is not signer:
+                self._index, self._recent, self._subsets = SearchIndex(signer), RecentScores(), SubsetCache()
+            index = self._index
         return index, index.refresh(now)
 
     def projection(self, reader: "Reader") -> Projection | None:
@@ -183,28 +162,26 @@ class Searching:
         except RecordError:  # of a forged record: the signature is made from the text when it is needed
             return longer, None
 
+    def _texts(self, names: Sequence[str]) -> Iterator[tuple[Record, str | None]]:
+        """Yield documents and their texts; not those that were removed meanwhile, or are damaged."""
+        for name in names:
+            check_stopped()
+            with suppress(UnknownDocumentError, RecordError):
+                record = self._store.get(name)
+                yield record, record.text
+
     def _rank_by_words(self, names: Sequence[str], index: SearchIndex) -> None:
         """Let documents be found by their words, which takes a hundredth of the time of a signature."""
         signer = index.signer
         for first in range(0, len(names), _BATCH):
-            check_stopped()
-            ranked = []
-            for name in names[first : first + _BATCH]:
-                record, text = self._text_of(name)
-                if record is not None and text is not None and name not in self._by_words:
+            batch, ranked = names[first : first + _BATCH], []
+            for record, text in self._texts([name for name in batch if name not in self._by_words]):
+                if text is not None:
                     data = signer.record(signer.words(text), text_kept=True)
-                    ranked.append(StampedSignature(key_of(name), record.entry.changed, data))
-                    self._by_words.add(name)
+                    ranked.append(StampedSignature(key_of(record.name), record.entry.changed, data))
+                    self._by_words.add(record.name)
             index.add(ranked)
         index.rank_by_words(bool(self._by_words))
-
-    def _text_of(self, name: str) -> tuple[Record | None, str | None]:
-        """A document and its text; None for one that was removed meanwhile, or is damaged."""
-        try:
-            record = self._store.get(name)
-            return record, record.text
-        except (UnknownDocumentError, RecordError):
-            return None, None
 
     def _make(self, names: Sequence[str], index: SearchIndex, progress: Progress) -> list[str]:
         """Make signatures from texts, and write them if the store can be written; returns the names without a text."""
@@ -212,13 +189,11 @@ class Searching:
         left_out = []
         for first in range(0, len(names), _BATCH):
             progress("signatures", first, len(names))
-            made: list[tuple[Record, bytes]] = []
-            for name in names[first : first + _BATCH]:
-                check_stopped()
-                record, text = self._text_of(name)
-                if record is not None and text is None:
-                    left_out.append(name)
-                elif record is not None and text is not None and _kept_signature(record, signer) is None:
+            batch, made = names[first : first + _BATCH], list[tuple[Record, bytes]]()
+            for record, text in self._texts(batch):
+                if text is None:
+                    left_out.append(record.name)
+                elif _kept_signature(record, signer) is None:
                     made.append((record, signer.record(signer.sums(text), text_kept=True)))
             if not self._store.read_only and made:
                 with self._store.transaction() as changes:
@@ -229,7 +204,7 @@ class Searching:
             index.add(
                 [StampedSignature(key_of(record.name), record.entry.changed, data) for record, data in made]
             )
-            self._by_words.difference_update(names[first : first + _BATCH])
+            self._by_words.difference_update(batch)
         return left_out
 
 

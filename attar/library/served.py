@@ -31,7 +31,7 @@ from attar.results import (
     Subset,
     Verified,
 )
-from attar.store.maintenance import Stats
+from attar.store.store import Stats
 
 # The free bytes on disk that a ready server needs: room for some documents.
 _DISK_BYTES = 2**20
@@ -42,10 +42,8 @@ Result = TypeVar("Result")
 class ServedLibrary(AskedByName):
     """The methods of `Library` that a server calls; they block."""
 
-    @property
-    def has_bank(self) -> bool:
-        """Whether a device answers questions."""
-        return False
+    # Whether a device answers questions.
+    has_bank = False
 
     @abstractmethod
     def _ask_shards(self, ask: Callable[[EachShard], Result]) -> Result:
@@ -110,10 +108,6 @@ class ServedLibrary(AskedByName):
         return self._ask_shards(partial(verify, quote=quote, within=within))
 
     @abstractmethod
-    def load_signatures(self) -> None:
-        """Load the signatures of all documents into memory: of a million documents, this takes half a minute."""
-
-    @abstractmethod
     def defer_signatures(self) -> None:
         """Search without waiting for missing signatures.
 
@@ -122,7 +116,10 @@ class ServedLibrary(AskedByName):
 
     @abstractmethod
     def make_signatures(self, *, progress: Progress = ignore_progress) -> None:
-        """Make the signatures that are missing, from texts; searching and asking all do it when they need them."""
+        """Load the signatures of all documents: of a million, this takes half a minute; make those that are missing.
+
+        They are made of texts; searching and asking all do it when they need them.
+        """
 
     @abstractmethod
     def add_many(

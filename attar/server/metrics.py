@@ -27,7 +27,7 @@ import attar
 from attar.server.problems import DISCONNECTED, OverloadedError, printable
 
 if TYPE_CHECKING:
-    from attar.store.maintenance import Stats
+    from attar.store.store import Stats
 
 log = logging.getLogger("attar.server")
 

@@ -88,7 +88,6 @@ class Service:
         """Load signatures, and make those that are missing; until then, documents are ranked by their words alone."""
         # A library that cannot be searched says so to the first who tries.
         with contextlib.suppress(AttarError):
-            await self._searches.run(self.library.load_signatures)
             await self._signatures.run(lambda: self.library.make_signatures(progress=self._tell))
         self.signing = None
 
@@ -164,7 +163,7 @@ class Service:
                 # Of all documents together: an archive of some kilobytes can hold any number of long ones.
                 check_length("texts of the file", characters, self.settings.max_text)
                 check_length("documents of the file", len(drafts) + 1, _MOST_DOCUMENTS, "documents")
-                drafts.append(draft.labelled(tags, None))
+                drafts.append(draft.tagged(tags))
         return drafts
 
     def check(self) -> None:

@@ -94,6 +94,11 @@ def damaged(path: Path, sentence: str) -> RecordError:
     return RecordError(f"store {path}: {sentence}", remedy)
 
 
+def open_file(file: Path, **options: Any) -> lmdb.Environment:
+    """Open one LMDB file without its lock, for reading unless `options` say otherwise."""
+    return lmdb.open(str(file), subdir=False, lock=False, **({"readonly": True} | options))
+
+
 def _open_map(folder: Path, read_only: bool, size: int) -> lmdb.Environment:
     """Open the file in a folder, with a smaller map where the system limits addresses (`ulimit -v`)."""
     while True:
@@ -348,18 +353,39 @@ class Environment:
             raise StoreError(f"store {self.folder} is closed", "open it again")
         return self._data
 
-    @contextlib.contextmanager
-    def replacing(self) -> Iterator[None]:
-        """Close the file, keep every process away, and open the file that is in its place afterwards."""
+    def compact(self) -> int:
+        """Put a copy of the file without its free pages in its place, and return the bytes saved.
+
+        Every other process is kept away. The old file is the store until the copy is whole and on the disk.
+        """
         self.refuse_fork()
-        with self.writer_lock.held_in_process(0.0), self.map_lock.exclusive():
+        with self.writer_lock.held_in_process(0.0), self.map_lock.exclusive(), store_errors(self.folder):
             self._close()
             try:
                 if not lock_file(self._in_use, fcntl.LOCK_EX, time.monotonic()):
                     raise BusyError(f"store {self.folder}: another process has it open", "end that first")
-                yield
+                return self._replace_by_copy()
             finally:
                 self._open()
+
+    def _replace_by_copy(self) -> int:
+        data, copy = self.folder / DATA, self.folder / COPY
+        before = data.stat()
+
+        def with_mode(path: str, flags: int) -> int:
+            return os.open(path, flags, before.st_mode & 0o777)
+
+        with open_file(data) as source, open(copy, "wb", opener=with_mode) as file:
+            source.copyfd(file.fileno(), compact=True)
+            os.fsync(file.fileno())
+            expected = source.stat()["entries"]
+        with open_file(copy) as target:
+            copied = target.stat()["entries"]
+        if copied != expected:
+            raise damaged(self.folder, f"a copy of the store file has {copied:,} of {expected:,} values")
+        os.replace(copy, data)
+        sync_folder(self.folder)
+        return before.st_size - data.stat().st_size
 
     def close(self) -> None:
         """Close the file, once every transaction has ended."""

@@ -23,8 +23,8 @@ from attar.errors import (
 from attar.files import MAX_DECOMPRESSED, atomic_file
 from attar.memory.memory import VERSION
 from attar.store.lmdb_env import store_errors
-from attar.store.maintenance import check_record
 from attar.store.records import DocumentEntry, Fault, Record, write_text
+from attar.store.repair import check_record
 from attar.store.store import Store
 from attar.store.transactions import Snapshot, Transaction
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -32,20 +32,6 @@ Parts = Sequence[tuple[int, str]]
 # The most bytes of a document's parts, decompressed.
 _MOST = 2**24
 _parts = msgspec.msgpack.Decoder(list[tuple[Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)], str]])
-
-
-class Origin(NamedTuple):
-    """The file that a document was read from, its own date, its parts, and what of the file its text is without.
-
-    Tags and metadata are the caller's; None: those that the document has already.
-    """
-
-    source: str = ""
-    date: str = ""
-    parts: Parts = ()
-    incomplete: str = ""
-    tags: tuple[str, ...] | None = None
-    metadata: dict[str, str] | None = None
 
 
 def pack_parts(parts: Parts) -> bytes:
@@ -287,46 +273,29 @@ class Record:
     @classmethod
     def of(
         cls,
-        name: str,
+        entry: DocumentEntry,
         memory: Memory,
         *,
-        title: str = "",
         text: str | bytes | None = None,
-        digest: bytes | None = None,
-        created: int | None = None,
-        applied: tuple[bytes, ...] = (),
         signature: bytes | None = None,
-        origin: Origin | None = None,
-        budget: int = 0,
     ) -> "Record":
-        """Make the record of a document; `digest` is that of `text` unless given, `created` is now unless given.
+        """Make the record of a document of what is known of it, with its sizes and the time of this change.
 
-        The text may be given in UTF-8.
+        The text may be given in UTF-8. A digest or time of creation that is not known is that of the text, or now.
         """
-        memory_data = memory.to_bytes()
-        text_data = None
+        memory_data, text_data, digest = memory.to_bytes(), None, entry.digest
         if text is not None:
             data = _utf8(text)
-            text_data, digest = write_text(data, name), digest_of(data) if digest is None else digest
+            text_data, digest = write_text(data, entry.name), digest or digest_of(data)
         changed = now()
-        origin = origin or Origin()
-        entry = DocumentEntry(
-            name=name,
-            title=title,
-            digest=digest or b"",
-            created=changed if created is None else created,
+        entry = msgspec.structs.replace(
+            entry,
+            digest=digest,
+            created=entry.created or changed,
             changed=changed,
             tokens=memory.tokens,
             memory_bytes=len(memory_data),
             text_bytes=None if text_data is None else len(text_data),
-            applied=applied,
-            source=origin.source,
-            date=origin.date,
-            parts=pack_parts(origin.parts),
-            budget=budget,
-            incomplete=origin.incomplete,
-            tags=origin.tags or (),
-            metadata=origin.metadata or {},
         )
         return cls(entry, memory_data, text_data, signature)
 

@@ -1,14 +1,14 @@
-"""Repairing a store: what can be read is kept, in a new file; the old one is put aside.
+"""Checking a store, every page and record, and repairing it: what can be read is kept, the old file is put aside.
 
 A child process copies the values that it can read: LMDB trusts its file, and a damaged one may end the process. The
-documents are put together from these values and checked as `attar store check` does; then the new file replaces the
+documents are put together from these values and checked; then the new file replaces the
 old one, atomically. The child's commands:
 
     python -m attar.store.repair read FILE         read every value
     python -m attar.store.repair copy FILE NEW     make the probes that come on stdin, and copy what they find to NEW
 
-A probe reads values from the first one on, or from the last one back, until it comes to a damaged page; or it reads
-one value. The parent begins again after the probe that ended the child.
+A probe reads values from the first one of a kind on, until it comes to a damaged page, or one value. The parent begins
+again after the probe that ended the child.
 """
 
 import contextlib
@@ -22,35 +22,157 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import lmdb
 import msgspec
 
-from attar.errors import AttarError, BusyError, RecordError
+from attar.errors import AttarError, BusyError, RecordError, quoted
 from attar.files import lock_file, sync_folder
-from attar.memory.memory import Memory
-from attar.store.lmdb_env import COPY, DATA, LmdbTransaction, damaged, no_store, store_errors
-from attar.store.maintenance import check_record, open_file, page_faults, record_faults
+from attar.memory.memory import Buffer, Memory
+from attar.store.lmdb_env import (
+    COPY,
+    DATA,
+    Environment,
+    LmdbTransaction,
+    damaged,
+    no_store,
+    open_file,
+    store_errors,
+)
 from attar.store.records import (
     DOCUMENT_KINDS,
     HEADER_KEY,
     LONGEST_PLAIN_KEY,
+    DocumentEntry,
     Fault,
+    Header,
+    Kind,
     Record,
+    digest_of,
     entry_or_fault,
     name_in,
     read_header,
     read_text,
+    unpack_parts,
     values_of,
 )
 from attar.store.store import Store
-from attar.store.transactions import Reading
+from attar.store.transactions import (
+    NUMBER_BYTES,
+    SEARCH_KINDS,
+    Reading,
+    read_change,
+    read_signature,
+    read_statistics,
+)
 
 # Documents that are written in one transaction.
 _BATCH = 256
-# Damaged pages hide what is between them: each of these kinds is read from both ends, and then by names.
+# A damaged page hides what comes after it: these kinds are read from their beginning, and then by the names of others.
 _KINDS = (b"a", b"f", b"m", b"s", b"t")
+
+
+def find_faults(environment: Environment) -> Iterator[Fault]:
+    """Yield the faults of a store: those of LMDB's pages, or if there are none, those of its records."""
+    with environment.writing(), store_errors(environment.folder):
+        faults = page_faults(environment.folder / DATA)
+    if faults:
+        # LMDB must not read such a file: it could crash the process.
+        yield from (Fault(None, f"store {environment.folder}: {fault}") for fault in faults)
+        return
+    with environment.transaction() as transaction:
+        yield from record_faults(transaction, environment.folder)
+
+
+def page_faults(file: Path) -> list[str]:
+    """Describe what is wrong with the pages of a file; nobody may write meanwhile.
+
+    The first two pages, of which the later one counts, have no checksum: a flipped bit in the number of the last
+    transaction there undoes it, and this cannot be detected.
+    """
+    from lmdb.verify import VerifyError, verify
+
+    try:
+        return [str(fault) for fault in verify(str(file), subdir=False)]  # type: ignore[no-untyped-call]
+    except VerifyError as fault:
+        return [str(fault)]
+
+
+def record_faults(transaction: LmdbTransaction, folder: Path) -> Iterator[Fault]:
+    """Yield the faults of a store's values: documents, what search keeps, totals, and values that nothing refers to."""
+    reading = Reading(transaction)
+    try:
+        header = read_header(transaction.get(HEADER_KEY, b""), str(folder))
+    except AttarError as fault:
+        yield Fault(None, str(fault))
+        return
+    counted, values, damaged_entries = Header(reader=header.reader, created=header.created), 1, set[str]()
+    for entry in reading.documents():
+        if isinstance(entry, Fault):
+            damaged_entries.add(entry.name or "")
+            yield entry
+            continue
+        counted = counted.plus(entry)
+        record = reading.record(entry)
+        values += 2 + (record.text_data is not None)
+        try:
+            check_record(record, header.reader)
+        except AttarError as fault:
+            yield Fault(entry.name, str(fault))
+    for kind in SEARCH_KINDS:
+        for key, value in values_of(transaction, kind):
+            values += 1
+            document = reading.find_key(key)
+            if name_in(key) in damaged_entries:
+                continue
+            try:
+                _check_search_value(kind, key, value, None if document is None else document.changed)
+            except AttarError as fault:
+                yield Fault(name_in(key) if kind == b"s" and key else None, str(fault))
+    if damaged_entries:
+        return  # nobody knows what they add to the totals
+    with transaction.cursor() as cursor:
+        count = sum(1 for _ in cursor.iternext(values=False))
+    if counted != header:
+        yield Fault(None, f"store {folder}: expected {header}, got {counted}")
+    elif count != values:
+        yield Fault(None, f"store {folder}: expected {values:,} values, got {count:,}")
+
+
+def _check_search_value(kind: Kind, key: bytes, value: Buffer, changed: int | None) -> None:
+    """Refuse a value of search that cannot be read, or a signature that is not of its document.
+
+    `changed` is the time of change of the document under `key`; None if there is none.
+    """
+    if kind == b"j":
+        read_change(value)
+        if len(key) != NUMBER_BYTES:
+            raise RecordError.expected(
+                "the changes of the store", f"a number of {NUMBER_BYTES} bytes", repr(key[:60])
+            )
+    elif not key:
+        read_statistics(value)
+    elif read_signature(key, value).changed != changed:
+        owner = "a document that is gone" if changed is None else "an earlier version of the document"
+        raise RecordError(f"signature of {quoted(name_in(key))} is of {owner}", "add the document again")
+
+
+def check_record(record: Record, reader: str | None) -> None:
+    """Decode all that a record holds and compare its parts; raises for what does not match."""
+    entry, memory = record.entry, record.memory
+    text = record.text
+    facts = {
+        "memory's bytes": (entry.memory_bytes, len(record.memory_data)),
+        "reader": (reader or memory.reader, memory.reader),
+        "tokens": (entry.tokens, memory.tokens),
+        "text's bytes": (entry.text_bytes, None if record.text_data is None else len(record.text_data)),
+        "digest": (entry.digest, digest_of(text) if text is not None and entry.digest else entry.digest),
+    }
+    for what, (expected, got) in facts.items():
+        if expected != got:
+            message = f"{what} of {quoted(record.name)}"
+            raise RecordError.expected(message, repr(expected), repr(got), "add the document again")
+    unpack_parts(entry.parts, record.name)
 
 
 @dataclass
@@ -153,7 +275,7 @@ def _record(values: LmdbTransaction, key: bytes) -> Record:
     if isinstance(entry, Fault):
         if len(key) > LONGEST_PLAIN_KEY:
             raise RecordError(f"{entry.line}, and its key has only the beginning of its name")
-        return Record.of(name_in(key), Memory.from_bytes(data), text=text)
+        return Record.of(DocumentEntry(name=name_in(key)), Memory.from_bytes(data), text=text)
     entry = msgspec.structs.replace(entry, text_bytes=None if text is None else entry.text_bytes)
     record = Record(entry, data, None if text is None else bytes(text_value), reading.signature(entry))
     check_record(record, None)
@@ -179,10 +301,10 @@ def _replace(folder: Path, work: Path) -> Path:
 
 
 class _Probe(msgspec.Struct, frozen=True):
-    """Values to read: of all keys that begin with `key`, forward or backward, or of this key alone."""
+    """Values to read: of all keys that begin with `key`, or of this key alone."""
 
-    way: Literal["forward", "backward", "one"]
     key: bytes
+    alone: bool = False
 
 
 def is_readable(file: Path) -> bool:
@@ -192,16 +314,16 @@ def is_readable(file: Path) -> bool:
 
 def _copy_readable(source: Path, target: Path) -> None:
     """Copy the values that can be read to a new LMDB file, as they are."""
-    _make_probes([_Probe("forward", b"")], source, target)
+    _make_probes([_Probe(b"")], source, target)
     with open_file(source) as old, open_file(target) as new:
         if old.stat()["entries"] == new.stat()["entries"]:
             return
-    _make_probes([_Probe(way, kind) for kind in _KINDS for way in ("forward", "backward")], source, target)
+    _make_probes([_Probe(kind) for kind in _KINDS], source, target)
     with open_file(target) as new, new.begin() as transaction, transaction.cursor() as cursor:
         keys = {bytes(key) for key in cursor.iternext(values=False)}
     names = {key[1:] for key in keys if key[1:] and key[:1] in _KINDS}
     missing = {kind + name for kind in _KINDS[1:] for name in names} - keys
-    _make_probes([_Probe("one", key) for key in sorted(missing)], source, target)
+    _make_probes([_Probe(key, alone=True) for key in sorted(missing)], source, target)
 
 
 def _make_probes(probes: list[_Probe], source: Path, target: Path) -> None:
@@ -244,21 +366,11 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _values(transaction: LmdbTransaction, probe: _Probe) -> Iterator[tuple[bytes, memoryview]]:
-    key = probe.key
-    if probe.way == "one":
-        value = transaction.get(key)
-        if value is not None:
-            yield key, value
-        return
     with transaction.cursor() as cursor:
-        if probe.way == "forward":
-            more, step = cursor.set_range(key), cursor.next
-        else:
-            more = cursor.prev() if cursor.set_range(bytes((key[0] + 1,))) else cursor.last()
-            step = cursor.prev
-        while more and bytes(cursor.key()).startswith(key):
+        more = cursor.set_key(probe.key) if probe.alone else cursor.set_range(probe.key)
+        while more and bytes(cursor.key()).startswith(probe.key):
             yield bytes(cursor.key()), cursor.value()
-            more = step()
+            more = not probe.alone and cursor.next()
 
 
 if __name__ == "__main__":

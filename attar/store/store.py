@@ -1,15 +1,16 @@
 """Store: memories on disk, by their documents' names."""
 
+import contextlib
 import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from attar.errors import FormatError, ReaderMismatchError, StoreError
-from attar.store import maintenance
 from attar.store.lmdb_env import (
     DATA,
     LOCK,
@@ -37,6 +38,21 @@ _PAGE = 256
 
 # A larger file without a header has lost it; a process killed while it creates a store leaves a smaller one.
 _NEW_FILE_BYTES = 2**16
+# Of LMDB, in each file.
+_META_PAGES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats:
+    """Counts, and sizes in bytes. New documents fill `free_bytes` first; `compact` returns them to the disk."""
+
+    reader: str | None
+    documents: int
+    tokens: int
+    memory_bytes: int
+    text_bytes: int
+    file_bytes: int
+    free_bytes: int
 
 
 class Store:
@@ -104,27 +120,16 @@ class Store:
         """Read one state of the store: `with store.snapshot() as now: entry = now.entry(name)`."""
         return Snapshot(self._open(), self)
 
-    def transaction(self) -> Transaction:
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
         """Make several changes atomic: `with store.transaction() as changes: changes.remove(name)`."""
-        return Transaction(self._writable(), self, self._reader)
-
-    def put(self, record: Record, *, reader: str) -> DocumentEntry:
-        """Write or replace a document; it is on the disk when this returns."""
-        with self.transaction() as changes:
-            return changes.put(record, reader=reader, replacing=changes.find(record.name))
-
-    def remove(self, name: str) -> None:
-        with self.transaction() as changes:
-            changes.remove(name)
+        with Transaction(self._writable(), self._reader).committed() as changes:
+            yield changes  # and keep this store alive: one that nobody refers to is closed
 
     def get(self, name: str) -> Record:
         """Return all that the store keeps of a document; its parts are checked when they are decoded."""
         with self.snapshot() as now:
             return now.get(name)
-
-    def entry(self, name: str) -> DocumentEntry:
-        with self.snapshot() as now:
-            return now.entry(name)
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None
@@ -150,9 +155,6 @@ class Store:
     def __len__(self) -> int:
         return self.header.documents
 
-    def __bool__(self) -> bool:
-        return True
-
     @property
     def header(self) -> Header:
         with self.snapshot() as snapshot:
@@ -165,22 +167,33 @@ class Store:
 
     def check(self) -> Iterator[Fault]:
         """Read every page and every record, and yield the faults found; nobody can write meanwhile."""
-        return maintenance.find_faults(self._open())
+        from attar.store.repair import find_faults  # whoever asks and adds does not wait for it
+
+        return find_faults(self._open())
 
     def compact(self) -> int:
         """Return the space of removed documents to the disk; returns the bytes saved.
 
         No other process may have the store open.
         """
-        return maintenance.compact(self._writable())
+        return self._writable().compact()
 
-    def switch_reader(self, reader: str, staged: "Store", catch_up: Callable[[], None]) -> Header:
-        """Replace all memories with those of another reader that `staged` has; see `maintenance.switch_reader`."""
-        return maintenance.switch_reader(self._writable(), reader, staged, catch_up)
-
-    def stats(self) -> maintenance.Stats:
+    def stats(self) -> Stats:
         """Return counts and sizes; takes as long for a million documents as for one."""
-        return maintenance.stats_of(self._open())
+        with self._open().transaction() as transaction:
+            header = header_of(transaction, self._environment)
+            pages = transaction.stat(self._environment.map.open_db(None))
+            file_bytes = self._environment.file_bytes()
+        used = _META_PAGES + pages["branch_pages"] + pages["leaf_pages"] + pages["overflow_pages"]
+        return Stats(
+            reader=header.reader,
+            documents=header.documents,
+            tokens=header.tokens,
+            memory_bytes=header.memory_bytes,
+            text_bytes=header.text_bytes,
+            file_bytes=file_bytes,
+            free_bytes=max(0, file_bytes - used * pages["psize"]),
+        )
 
     def _open(self) -> Environment:
         if not self._finalizer.alive:

@@ -7,7 +7,7 @@ Both read a document's entry first, once, and then what is needed of the documen
 
     with store.transaction() as changes:
         earlier = changes.find(name)
-        changes.put(Record.of(name, memory, text=text), reader=memory.reader, replacing=earlier)
+        changes.put(Record.of(DocumentEntry(name=name), memory, text=text), reader=memory.reader, replacing=earlier)
 
 What search keeps is written and deleted by the transaction that writes or deletes its document. Here it is bytes; their
 content is that of `attar.search`:
@@ -22,7 +22,6 @@ content is that of `attar.search`:
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
-from types import TracebackType
 from typing import NamedTuple
 
 import lmdb
@@ -301,35 +300,23 @@ class Snapshot(Reading):
 class Transaction(Reading):
     """What `Store.transaction` returns: changes that are all on the disk when it ends, or none of them."""
 
-    def __init__(self, environment: Environment, store: object, reader: str | None) -> None:
+    def __init__(self, environment: Environment, reader: str | None) -> None:
         super().__init__()
-        # The store is kept alive: one that nobody refers to is closed.
-        self._environment, self._store = environment, store
-        self._reader = reader
-        self._held = self._hold()
+        self._environment, self._reader = environment, reader
         self._is_changed = False
         # The keys of the documents that are written or removed.
         self._changed: set[bytes] = set()
         self.header: Header  # with the changes so far
 
-    def __enter__(self) -> "Transaction":
-        self._held.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._held.__exit__(kind, fault, trace)
-
     @contextlib.contextmanager
-    def _hold(self) -> Iterator[None]:
+    def committed(self) -> Iterator["Transaction"]:
         """Hold the lock for writing, and commit what was changed."""
         environment = self._environment
         with environment.writing():
             try:
                 with environment.transaction(write=True) as self._begun:
                     self.header = header_of(self._begun, environment)
-                    yield
+                    yield self
                     environment.refuse_fork()
                     if self._is_changed:
                         self._note_changes()
@@ -357,6 +344,12 @@ class Transaction(Reading):
         self._write(key, values)
         self.header = msgspec.structs.replace(self.header.plus(entry), reader=reader)
         return entry
+
+    def change_reader(self, fingerprint: str) -> None:
+        """Begin to move to another reader: then all documents are put again, and statistics if it has any."""
+        self._is_changed = True
+        self.header = msgspec.structs.replace(self.header, reader=fingerprint)
+        self._transaction.delete(STATISTICS_KEY)
 
     def put_tags(self, entry: DocumentEntry, tags: tuple[str, ...]) -> None:
         """Write other tags of a document, which stays as it is."""

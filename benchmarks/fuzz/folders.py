@@ -15,7 +15,7 @@ from attar.reader.folders import NetworkConfig
 from attar.reader.parts import fingerprint_of
 from attar.reader.reader import Reader
 from attar.store.parquet import export_store, import_store
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
 from benchmarks.fuzz.mutations import mutated_bytes, mutated_json, mutated_table
 from benchmarks.fuzz.records import memories
@@ -43,9 +43,15 @@ def import_target(folder: Path) -> Iterator[Target]:
     made, file, copy = folder / "made", folder / "some.parquet", folder / "copy"
     with Store.open(made) as store:
         for number, memory in enumerate(memories()):
-            record = Record.of(f"doc {number}", memory, title="Title", text=f"text {number}")
-            store.put(record, reader=memory.reader)
-        store.put(Record.of("without text", memories()[0]), reader=memories()[0].reader)
+            record = Record.of(
+                DocumentEntry(name=f"doc {number}", title="Title"), memory, text=f"text {number}"
+            )
+            with store.transaction() as changes:
+                changes.put(record, reader=memory.reader)
+        with store.transaction() as changes:
+            changes.put(
+                Record.of(DocumentEntry(name="without text"), memories()[0]), reader=memories()[0].reader
+            )
         export_store(store, folder / "whole.parquet")
     whole = (folder / "whole.parquet").read_bytes()
 

@@ -120,7 +120,9 @@ def store_target(folder: Path) -> Iterator[Target]:
     with Store.open(place) as store, store.transaction() as changes:
         for number in range(40):
             memory = memories()[number % 2]
-            record = Record.of(f"doc {number}", memory, text=f"text {number} " * 40 * number)
+            record = Record.of(
+                DocumentEntry(name=f"doc {number}"), memory, text=f"text {number} " * 40 * number
+            )
             changes.put(record, reader=READER)
     with Store.open(place) as store:
         expected = _documents(store)

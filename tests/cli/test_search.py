@@ -74,7 +74,7 @@ def test_refit_names_what_it_would_lose(run):
     assert code == 2
     assert "have no kept text, such as 'rome'" in errors[0]
     code, lines, _ = run("store", "refit", "library", "--leave-out")
-    told = "1 without a kept text are left out: search does not find them"
+    told = "1 without a kept text, or damaged: search does not find them"
     assert (code, lines) == (0, ["made 1 signatures", told])
 
 

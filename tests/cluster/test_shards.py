@@ -11,7 +11,7 @@ from attar.cluster.shards import is_sharded, shard_of, shard_paths, split
 from attar.errors import AttarError, FormatError, ReaderMismatchError, StoreError
 from attar.memory.memory import Memory
 from attar.memory.phrases import PhraseIndex
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
 
 NAMES = [f"letters/{number}" for number in range(60)] + ["Emma", "straße", "x" * 600]
@@ -27,7 +27,9 @@ def memory_of(name: str, reader: str = "reader-1") -> Memory:
 def source(tmp_path: Path) -> Path:
     with Store.open(tmp_path / "source") as store, store.transaction() as changes:
         for name in NAMES:
-            record = Record.of(name, memory_of(name), title=name.upper(), text=f"The text of {name}.")
+            record = Record.of(
+                DocumentEntry(name=name, title=name.upper()), memory_of(name), text=f"The text of {name}."
+            )
             changes.put(record, reader="reader-1")
     return tmp_path / "source"
 
@@ -111,8 +113,8 @@ def test_shards_of_two_readers_are_refused(shards):
     path = shard_paths(shards)[3]
     shutil.move(path / "shard.json", shards / "kept")
     shutil.rmtree(path)
-    with Store.open(path) as store:
-        store.put(Record.of("emma", memory_of("emma")), reader="reader-2")
+    with Store.open(path) as store, store.transaction() as changes:
+        changes.put(Record.of(DocumentEntry(name="emma"), memory_of("emma")), reader="reader-2")
     shutil.move(shards / "kept", path / "shard.json")
     with pytest.raises(ReaderMismatchError, match=r"different readers: .*reader-1, shard-00003 reader-2"):
         shard_paths(shards)

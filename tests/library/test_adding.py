@@ -35,8 +35,9 @@ def named(texts):
     return [(f"story-{number}", text) for number, text in enumerate(texts)]
 
 
-def test_a_batch_gives_the_memories_of_single_documents(either, reader, texts):
-    assert kinds(either.add_many(named(texts), batch_size=4)) == ["added"] * len(texts)
+def test_a_batch_gives_the_memories_of_single_documents(either, reader, texts, monkeypatch):
+    monkeypatch.setattr("attar.library.library._BATCH", 4)
+    assert kinds(either.add_many(named(texts))) == ["added"] * len(texts)
     for name, text in named(texts):
         assert either.memory(name) == reader.read(text)
     assert len(either.search("Ann")) == len(texts)
@@ -94,12 +95,14 @@ def test_documents_before_an_error_of_the_source_are_added(either, texts):
     assert [each.name for each in either.documents()] == ["story-0", "story-1"]
 
 
-def test_a_document_is_on_disk_when_it_is_reported(library, folder, texts):
+def test_a_document_is_on_disk_when_it_is_reported(library, folder, texts, monkeypatch):
+    monkeypatch.setattr("attar.library.library._BATCH", 2)
+
     def look(change):
         with Store.open(folder, read_only=True) as store:
             assert change.name in store
 
-    library.add_many(named(texts), batch_size=2, on_change=look)
+    library.add_many(named(texts), on_change=look)
 
 
 def test_what_took_two_seconds_to_read_is_written_before_the_next_document(library, texts, monkeypatch):

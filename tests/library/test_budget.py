@@ -50,7 +50,7 @@ def test_it_stays_when_the_library_moves_to_another_reader(library, tmp_path):
     library.reread(reader)
     assert library.show("log").reader == "f" * 64
     assert library.show("log").bytes <= BUDGET
-    assert library.store.entry("log").budget == BUDGET
+    assert library.store.get("log").entry.budget == BUDGET
 
 
 @pytest.mark.parametrize("budget", [0, -1, 2.5, True])

@@ -9,7 +9,7 @@ import pytest
 from attar.documents.sources import find_files
 from attar.library.drafts import add_files, read_files
 from attar.library.library import Library
-from attar.store.records import Origin
+from attar.store.records import unpack_parts
 
 
 @pytest.fixture
@@ -31,8 +31,9 @@ def names(paths, **options):
 def test_a_draft_has_the_file_the_title_the_date_and_the_parts_of_its_document(tmp_path):
     (tmp_path / "notes.md").write_text("---\ntitle: Notes\ndate: 2026-03-04\n---\n# One\n\nAnn left.")
     (draft,) = read_files(find_files([tmp_path / "notes.md"]).files)
-    assert (draft.name, draft.text, draft.title) == ("notes.md", "One\n\nAnn left.", "Notes")
-    assert draft.origin == Origin(str(tmp_path / "notes.md"), "2026-03-04", ((0, "One"),))
+    assert (draft.name, draft.text, draft.entry.title) == ("notes.md", "One\n\nAnn left.", "Notes")
+    assert (draft.entry.source, draft.entry.date) == (str(tmp_path / "notes.md"), "2026-03-04")
+    assert unpack_parts(draft.entry.parts, draft.name) == [(0, "One")]
 
 
 def test_a_document_whose_file_was_read_in_part_says_so_wherever_it_is_shown(library):

@@ -2,10 +2,11 @@
 
 import pytest
 
+from attar.documents.extracted import SourceDocument
 from attar.documents.sources import find_files
 from attar.library.drafts import Draft, read_files
 from attar.library.library import Library
-from attar.store.records import Origin, unpack_parts
+from attar.store.records import unpack_parts
 from tests.documents.document_files import pdf_of
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,7 @@ def test_an_answer_from_all_documents_names_its_document_and_page(filled):
 def test_what_is_appended_has_its_own_places(filled):
     filled.append("rent.pdf", "Liv Berg sings alto.")
     filled.append(
-        "rent.pdf", Draft.of("rent.pdf", "Max Orr teaches.")._replace(origin=Origin(parts=[(0, "page 1")]))
+        "rent.pdf", Draft.of_source(SourceDocument("Max Orr teaches.", parts=((0, "page 1"),), name="b"))
     )
     assert place(filled, "rent.pdf", "Who owns a boat?", "Eve Moss") == "page 3"
     assert place(filled, "rent.pdf", "Who sings alto?", "Liv Berg") is None

@@ -64,7 +64,7 @@ def test_a_document_that_is_removed_meanwhile_is_not_missed(library, task):
 def test_a_document_without_a_text_that_comes_meanwhile_is_not_lost(library, folder, reader):
     before = record(library, "tea")
     with Library(folder, reader, keep_text=False) as other:
-        progress = after_some_progress(lambda: other.add("new", NEW))
+        progress = after_some_progress(lambda: other.add("new", NEW), "fitting")
         with pytest.raises(OptionError, match="such as 'new'"):
             library.refit(progress=progress)
     assert record(library, "tea") == before
@@ -81,4 +81,4 @@ def test_damaged_documents_are_counted(library, folder, reader, kind):
     library.close()
     damage(folder, kind + key_of("rome"))
     with Library(folder, reader) as opened:
-        assert opened.refit() == Refit(len(TEXTS) - 1, damaged=1)
+        assert opened.refit() == Refit(len(TEXTS) - 1, left_out=1)

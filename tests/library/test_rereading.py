@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from attar.documents.extracted import SourceDocument
 from attar.errors import BusyError, OptionError, RecordError
 from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.library.rereading import _locked
 from attar.reader import folders
-from attar.store.records import Origin
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def reading(reader, monkeypatch, call):
 
 
 def in_batches_of_one(monkeypatch):
-    monkeypatch.setattr("attar.library.rereading._DOCUMENTS", 1)
+    monkeypatch.setattr("attar.library.library._BATCH", 1)
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_all_documents_are_read_again(filled, folder, other, texts, assert_moved
 
 
 def test_documents_keep_where_they_came_from(filled, other, texts):
-    origin = Origin("/letters/emma.pdf", "2026-03-04", [(0, "page 1")])
-    filled.add_many([Draft.of("emma", texts[4])._replace(origin=origin)])
+    document = SourceDocument(texts[4], date="2026-03-04", parts=((0, "page 1"),), name="emma")
+    filled.add_many([Draft.of_source(document, "/letters/emma.pdf")])
     before = filled.store.get("emma").entry
     filled.reread(other)
     after = filled.store.get("emma").entry

@@ -138,20 +138,17 @@ def test_an_appended_document_has_the_signature_of_the_whole(library, folder, re
 def test_missing_signatures_are_made_from_texts_and_kept(library):
     expected = record(library, "tea")
     without_signature(library, *TEXTS)
-    library.load_signatures()
-    assert record(library, "tea") is None
     assert found(library, TEXTS["tea"])[0] == "tea"
     assert record(library, "tea").signature == expected.signature
 
 
-def test_documents_without_text_and_signature_are_left_out_with_a_line(folder, reader):
+def test_documents_without_text_and_signature_are_left_out(folder, reader):
     with Library(folder, reader, keep_text=False) as library:
         library.add_many(TEXTS.items())
         without_signature(library, "tea")
         for _ in range(2):
             assert set(found(library, TEXTS["tea"])) == TEXTS.keys() - {"tea"}
-            (line,) = library.search_state.lines()
-            assert line.startswith("1 documents are left out, such as 'tea'")
+            assert library.left_out == ["tea"]
 
 
 @pytest.mark.parametrize("data", [b"garbage", None], ids=["checksum", "content"])

@@ -4,7 +4,7 @@ import pytest
 
 from attar.library.library import Library
 from attar.memory.memory import Memory
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,8 @@ def memory(shipped) -> Memory:
 @pytest.fixture
 def library(shipped, memory, tmp_path):
     with Library(tmp_path / "library", shipped) as library:
-        library.store.put(Record.of("letter", memory, text=LETTER), reader=memory.reader)
+        with library.store.transaction() as changes:
+            changes.put(Record.of(DocumentEntry(name="letter"), memory, text=LETTER), reader=memory.reader)
         yield library
 
 

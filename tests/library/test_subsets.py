@@ -4,15 +4,15 @@ from datetime import date
 
 import pytest
 
+from attar.documents.extracted import SourceDocument
 from attar.errors import DtypeError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.library.library import Library
 from attar.results import Subset
-from attar.store.records import Origin
 
 
 def draft(name, text, source="", day=""):
-    return Draft.of(name, text)._replace(origin=Origin(source=source, date=day))
+    return Draft.of_source(SourceDocument(text, date=day, name=name), source)
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """A served library without signatures: they are made once, in the background; until then words find documents."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from attar.library.finding import find_candidates
 from attar.library.library import Library
 from attar.search.signatures import Signer
-from attar.store.maintenance import forget_signatures
 
 from .conftest import wait_until
 
@@ -20,8 +20,11 @@ def unsigned(make, monkeypatch):
     """Serves a library that has lost its signatures; they are made when `go` is set."""
     made, go, sums = make(), threading.Event(), Signer.sums
     made.library.add("tea", "Quiz 77: zzz. Tea was first drunk in China.")
-    with made.library.store._environment.transaction(write=True) as transaction:
-        forget_signatures(transaction)
+    with made.library.store.transaction() as changes:
+        for name in NAMES:
+            entry = changes.entry(name)
+            unsigned = replace(changes.record(entry), signature=None)
+            changes.put(unsigned, reader=made.library.fingerprint, replacing=entry)
 
     def wait_and_sum(signer, text):
         assert go.wait(30)

@@ -25,10 +25,18 @@ def make_memory(number: int = 0, phrases: int = 4, reader: str = READER) -> Memo
 
 def put(target: Store | Transaction, name: str, memory: Memory, **fields: Any) -> DocumentEntry:
     """Write or replace a document, in a transaction of its own or in one that is open."""
-    record = Record.of(name, memory, **fields)
+    data = {field: fields.pop(field) for field in ("text", "signature") if field in fields}
+    record = Record.of(DocumentEntry(name=name, **fields), memory, **data)
     if isinstance(target, Store):
-        return target.put(record, reader=memory.reader)
+        with target.transaction() as changes:
+            return changes.put(record, reader=memory.reader, replacing=changes.find(name))
     return target.put(record, reader=memory.reader, replacing=target.find(name))
+
+
+def remove(store: Store, name: str) -> None:
+    """Remove a document."""
+    with store.transaction() as changes:
+        changes.remove(name)
 
 
 def memory_in(source: Store | Snapshot | Transaction, name: str) -> Memory:

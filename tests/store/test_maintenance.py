@@ -9,7 +9,7 @@ import pytest
 from attar.errors import RecordError, StoreError
 from attar.store.records import pack_parts, unpack_parts, write_entry
 from attar.store.store import Store
-from tests.store.made import flip, make_memory, memory_in, overwrite, put, value_of
+from tests.store.made import flip, make_memory, memory_in, overwrite, put, remove, value_of
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_signature_of_another_version_is_found(store, gone):
     if gone:
         overwrite(store, b"sb", value_of(store, b"sa"))
     else:
-        overwrite(store, b"fa", write_entry(msgspec.structs.replace(store.entry("a"), changed=1)))
+        overwrite(store, b"fa", write_entry(msgspec.structs.replace(store.get("a").entry, changed=1)))
         assert store.get("a").signature is None
     assert any(("gone" if gone else "earlier version") in line for _, line in found(store))
 
@@ -58,14 +58,14 @@ def test_a_damaged_document_can_be_replaced_or_removed(filled, kind, mend):
     if mend == "put":
         put(filled, "b", make_memory(5))
     else:
-        filled.remove("b")
+        remove(filled, "b")
     assert found(filled) == []
     assert len(filled) == (3 if mend == "put" else 2)
 
 
 @pytest.mark.parametrize("other", ["a", "x" * 1000])
 def test_an_entry_with_another_name_is_found(filled, other):
-    overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.entry("b"), name=other)))
+    overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.get("b").entry, name=other)))
     assert "entry of 'b' is the entry of" in found(filled)[0][1]
 
 
@@ -74,7 +74,7 @@ def test_an_entry_with_another_name_is_found(filled, other):
     [({"tokens": 9}, "tokens"), ({"digest": b"1"}, "digest"), ({"memory_bytes": 7}, "memory's bytes")],
 )
 def test_an_entry_that_does_not_match_its_memory_or_text_is_found(filled, change, what):
-    overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.entry("b"), **change)))
+    overwrite(filled, b"fb", write_entry(msgspec.structs.replace(filled.get("b").entry, **change)))
     assert any(name == "b" and line.startswith(f"{what} of 'b'") for name, line in found(filled))
 
 
@@ -96,7 +96,7 @@ def test_damaged_parts_are_refused_and_found_by_the_check(store, data):
     with pytest.raises(RecordError, match="parts of 'emma'"):
         unpack_parts(data, "emma")
     put(store, "emma", make_memory(1), text="Emma")
-    overwrite(store, b"femma", write_entry(msgspec.structs.replace(store.entry("emma"), parts=data)))
+    overwrite(store, b"femma", write_entry(msgspec.structs.replace(store.get("emma").entry, parts=data)))
     assert ["parts of 'emma'" in fault.line for fault in store.check()] == [True]
 
 
@@ -146,7 +146,7 @@ def test_a_failed_copy_leaves_the_store_unchanged(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("attar.store.maintenance.os.replace", full)
+        patch.setattr("attar.store.lmdb_env.os.replace", full)
         with pytest.raises(StoreError, match="the disk is full"):
             store.compact()
     assert sorted(os.listdir(store.path)) == ["data.mdb", "lock.mdb"]

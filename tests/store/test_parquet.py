@@ -10,7 +10,7 @@ import pytest
 from attar.errors import FormatError, NameTakenError, ReaderMismatchError
 from attar.store import parquet
 from attar.store.parquet import export_store, import_store
-from attar.store.records import Origin
+from attar.store.records import pack_parts
 from attar.store.store import Store
 from tests.store.made import make_memory, memory_in, overwrite, put
 
@@ -20,8 +20,8 @@ def filled(store):
     put(store, "a\nb/c", make_memory(1, 60), title="A", text="Emma 🜁")
     put(store, "x" * 999, make_memory(2), digest=b"d" * 32)
     put(store, "b", make_memory(3), text="")
-    origin = Origin("/letters/c.pdf", "2026-03-04", [(0, "page 1"), (900, "page 2")])
-    put(store, "c", make_memory(4), origin=origin)
+    parts = pack_parts([(0, "page 1"), (900, "page 2")])
+    put(store, "c", make_memory(4), source="/letters/c.pdf", date="2026-03-04", parts=parts)
     return store
 
 

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from attar.errors import OptionError, ReaderMismatchError, StoreError, UnknownDocumentError
-from attar.store.records import Record
+from attar.store.records import DocumentEntry, Record
 from attar.store.store import Store
-from tests.store.made import READER, flip, make_memory, put
+from tests.store.made import READER, flip, make_memory, put, remove
 
 SMALL_MAP = 2**18
 
@@ -49,7 +49,7 @@ def test_totals_are_right_after_a_document_is_replaced(store, is_known, is_damag
     with store.transaction() as changes:
         earlier = changes.find("b")
         assert (earlier is None) == is_damaged
-        record = Record.of("b", make_memory(3))
+        record = Record.of(DocumentEntry(name="b"), make_memory(3))
         changes.put(record, reader=READER, replacing=earlier if is_known else None)
     assert (store.header.documents, store.header.tokens) == (2, 4)
     assert store.get("b").signature is None
@@ -86,7 +86,7 @@ def test_the_list_of_changes_names_what_was_written_and_removed(store):
     with store.snapshot() as now:
         before = now.last_change
     put(store, "b", make_memory(1))
-    store.remove("a")
+    remove(store, "a")
     with store.snapshot() as now:
         assert now.changed_since(before) == {b"a", b"b"}
         assert now.changed_since(before + 2) == set()
@@ -125,7 +125,7 @@ class StoreAsDictionary(RuleBasedStateMachine):
     @rule(name=NAMES)
     def remove(self, name):
         try:
-            self.store.remove(name)
+            remove(self.store, name)
         except UnknownDocumentError:
             assert name not in self.expected
         else:
