@@ -10,7 +10,7 @@ import typer
 
 from attar.errors import AttarError
 from benchmarks.command import run_command
-from benchmarks.instructions import Sizes, growths
+from tests.text.instructions import Sizes, growths
 
 # How many times as much four times the text may take.
 _MOST = 5.0

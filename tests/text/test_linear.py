@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchmarks.instructions import Sizes, growths
 from tests.debian import program
+from tests.text.instructions import Sizes, growths
 
 # Four times as much text takes at most five times the instructions; a quadratic step would take sixteen times.
 MOST = 5
