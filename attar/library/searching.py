@@ -128,14 +128,7 @@ class Searching:
         if sums is None or signer is None:
             return None
         # If another process has fitted new statistics, the signature is made from the text when it is needed.
-        return signer.record(sums, text_kept=text_kept) if self._agree(changes, signer) else None
-
-    def _agree(self, changes: Transaction, signer: Signer) -> bool:
-        """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
-        stored, fitted = changes.statistics_digest, signer.projection.digest
-        if stored != fitted and stored == self._known:
-            changes.put_statistics(signer.statistics.data)
-        return stored in (fitted, self._known)
+        return signer.record(sums, text_kept=text_kept) if _agree(changes, signer) else None
 
     def extend(
         self, reader: "Reader", before: Record, text: str, progress: Progress
@@ -199,13 +192,21 @@ class Searching:
                 with self._store.transaction() as changes:
                     for record, data in made:
                         same = changes.find(record.name) == record.entry
-                        if same and self._agree(changes, signer):
+                        if same and _agree(changes, signer):
                             changes.put_signature(record.entry, data)
             index.add(
                 [StampedSignature(key_of(record.name), record.entry.changed, data) for record, data in made]
             )
             self._by_words.difference_update(batch)
         return left_out
+
+
+def _agree(changes: Transaction, signer: Signer) -> bool:
+    """Whether a store's statistics are the signer's; if it has none yet, they become so."""
+    stored = changes.statistics_digest
+    if stored is None:
+        changes.put_statistics(signer.statistics.data)
+    return stored in (None, signer.projection.digest)
 
 
 def _kept_signature(record: Record, signer: Signer) -> SignatureRecord | None:
