@@ -169,7 +169,7 @@ class Adder:
         )
         memory = cut_to_budget(encoded.memory, entry.budget)
         text = draft.data if library.keep_text else None
-        signature = library.searching.record(changes, encoded.sums, text_kept=library.keep_text)
+        signature = library.searching.record(changes, encoded, text_kept=library.keep_text)
         record = Record.of(entry, memory, text=text, signature=signature)
         try:
             changes.put(record, reader=memory.reader, replacing=earlier)
@@ -260,8 +260,8 @@ def append(library: "Library", name: str, draft: Draft, *, key: str | None, prog
         if applied and applied[0] in before.entry.applied:
             return change_of(before.entry, "appended")
         reader = library.reader_of(before.memory.reader)
-        longer, sums = searching.extend(reader, before, draft.text, progress)
-        longer = cut_to_budget(longer, before.entry.budget)
+        longer = searching.extend(reader, before, draft.text, progress)
+        memory = cut_to_budget(longer.memory, before.entry.budget)
         whole = None if before.text is None else JOINT.join(filter(None, (before.text, draft.text)))
         # If another process has written the document meanwhile, its version is continued instead.
         with store.transaction() as changes:
@@ -269,9 +269,9 @@ def append(library: "Library", name: str, draft: Draft, *, key: str | None, prog
                 entry = msgspec.structs.replace(
                     appended_entry(before, draft, len(JOINT)), applied=_continued_ids(before.entry, applied)
                 )
-                signature = searching.record(changes, sums, text_kept=False)
-                record = Record.of(entry, longer, text=whole, signature=signature)
-                entry = changes.put(record, reader=longer.reader, replacing=before.entry)
+                signature = searching.record(changes, longer, text_kept=False)
+                record = Record.of(entry, memory, text=whole, signature=signature)
+                entry = changes.put(record, reader=memory.reader, replacing=before.entry)
                 return change_of(entry, "appended")
 
 
