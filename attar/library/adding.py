@@ -72,6 +72,7 @@ class Adder:
         """What becomes of documents that are written together, up to the first refused one if that ends it."""
         outcomes: dict[str, Change | AttarError | None] = {}
         new: list[tuple[Draft, DocumentEntry | None]] = []
+        relabelled: list[tuple[Draft, DocumentEntry]] = []
         with self.library.store.snapshot() as now:
             for draft in batch:
                 known = now.find(draft.name)
@@ -85,6 +86,15 @@ class Adder:
                     new.append((draft, known))
                 elif self._ends(outcome):
                     break
+                elif known is not None and isinstance(outcome, Change) and known != _labelled(known, draft):
+                    relabelled.append((draft, known))
+        if relabelled:
+            with self.library.store.transaction() as changes:
+                for draft, known in relabelled:
+                    if changes.find(draft.name) == known:
+                        outcomes[draft.name] = _label(changes, draft, known)
+                    else:  # another process has written it since
+                        new.append((draft, known))
         if new:
             outcomes |= self._write(new)
         return [outcome for outcome in outcomes.values() if outcome is not None]
@@ -105,15 +115,13 @@ class Adder:
         return name_taken(draft.name, source, known)
 
     def _is_done(self, draft: Draft, known: DocumentEntry) -> bool:
-        """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
+        """Whether there is nothing to read: the same text, kept if it is to be, and the budget if one is given."""
         # It was appended to, and had the text of this file: writing would lose what was appended.
         if not self.replace and draft.entry.source and draft.digest == _appended_to(known):
             return True
         return (
             known.digest == draft.digest
             and self.library.budget in (None, known.budget)
-            and draft.tags in (None, known.tags)
-            and draft.metadata in (None, known.metadata)
             and (not self.library.keep_text or known.text_bytes is not None)
         )
 
@@ -157,14 +165,16 @@ class Adder:
         self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded
     ) -> Change | AttarError:
         earlier, library = changes.find(draft.name), self.library
-        if earlier != known and (outcome := self._compared(draft, earlier)) is not None:
-            return outcome  # another process has written it since
-        labels = draft.entry if earlier is None else earlier
+        if earlier is not None and earlier != known:  # another process has written it since
+            outcome = self._compared(draft, earlier)
+            if outcome is not None:
+                return _label(changes, draft, earlier) if isinstance(outcome, Change) else outcome
+        labels = _labelled(earlier or draft.entry, draft)
         entry = msgspec.structs.replace(
             draft.entry,
             created=labels.created,
-            tags=labels.tags if draft.tags is None else draft.tags,
-            metadata=labels.metadata if draft.metadata is None else draft.metadata,
+            tags=labels.tags,
+            metadata=labels.metadata,
             budget=library.budget or draft.entry.budget,
         )
         memory = cut_to_budget(encoded.memory, entry.budget)
@@ -183,6 +193,28 @@ def change_of(
 ) -> Change:
     """The result of writing a document."""
     return Change(entry.name, change, entry.tokens, entry.memory_bytes, entry.incomplete)
+
+
+def _labelled(known: DocumentEntry, draft: Draft) -> DocumentEntry:
+    """An entry with the tags, the metadata and the title of a draft, as far as these are given."""
+    return msgspec.structs.replace(
+        known,
+        title=draft.entry.title or known.title,
+        tags=known.tags if draft.tags is None else draft.tags,
+        metadata=known.metadata if draft.metadata is None else draft.metadata,
+    )
+
+
+def _label(changes: Transaction, draft: Draft, known: DocumentEntry) -> Change | AttarError:
+    """Write only what a draft says of a document whose text stays."""
+    entry = _labelled(known, draft)
+    if entry == known:
+        return change_of(known, "unchanged")
+    try:
+        changes.put_entry(entry)
+    except OptionError as fault:
+        return fault
+    return change_of(entry, "replaced")
 
 
 def cut_to_budget(memory: Memory, budget: int) -> Memory:
