@@ -5,7 +5,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -159,7 +159,15 @@ class Adder:
             texts = [draft.text for draft in new]
             read = encode_texts(reader, projection, texts, progress=self.progress)
             done |= zip((draft.name for draft in new), read, strict=True)
-        return [done[draft.name] for draft in drafts]
+        return [self._cut(draft, done[draft.name]) for draft in drafts]
+
+    def _cut(self, draft: Draft, encoded: Encoded) -> Encoded:
+        """The memory within the budget and its bytes, made here: in a transaction, all other writers would wait."""
+        with suppress(OptionError):  # refused when it is put
+            memory = cut_to_budget(encoded.memory, self.library.budget or draft.entry.budget)
+            memory.to_bytes()
+            return encoded._replace(memory=memory)
+        return encoded
 
     def _put(
         self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded
@@ -177,11 +185,11 @@ class Adder:
             metadata=labels.metadata,
             budget=library.budget or draft.entry.budget,
         )
-        memory = cut_to_budget(encoded.memory, entry.budget)
         text = draft.data if library.keep_text else None
-        signature = library.searching.record(changes, encoded, text_kept=library.keep_text)
-        record = Record.of(entry, memory, text=text, signature=signature)
         try:
+            memory = cut_to_budget(encoded.memory, entry.budget)
+            signature = library.searching.record(changes, encoded, text_kept=library.keep_text)
+            record = Record.of(entry, memory, text=text, signature=signature)
             changes.put(record, reader=memory.reader, replacing=earlier)
         except OptionError as fault:
             return fault
