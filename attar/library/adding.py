@@ -25,7 +25,6 @@ from attar.library.drafts import (
     merged_entry,
 )
 from attar.memory.algebra import within_budget
-from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.progress import Progress
 from attar.results import Change
@@ -164,7 +163,7 @@ class Adder:
     def _cut(self, draft: Draft, encoded: Encoded) -> Encoded:
         """The memory within the budget and its bytes, made here: in a transaction, all other writers would wait."""
         with suppress(OptionError):  # refused when it is put
-            memory = cut_to_budget(encoded.memory, self.library.budget or draft.entry.budget)
+            memory = within_budget(encoded.memory, self.library.budget or draft.entry.budget)
             memory.to_bytes()
             return encoded._replace(memory=memory)
         return encoded
@@ -187,7 +186,7 @@ class Adder:
         )
         text = draft.data if library.keep_text else None
         try:
-            memory = cut_to_budget(encoded.memory, entry.budget)
+            memory = within_budget(encoded.memory, entry.budget)
             signature = library.searching.record(changes, encoded, text_kept=library.keep_text)
             record = Record.of(entry, memory, text=text, signature=signature)
             changes.put(record, reader=memory.reader, replacing=earlier)
@@ -223,11 +222,6 @@ def _label(changes: Transaction, draft: Draft, known: DocumentEntry) -> Change |
     except OptionError as fault:
         return fault
     return change_of(entry, "replaced")
-
-
-def cut_to_budget(memory: Memory, budget: int) -> Memory:
-    """The memory within a budget; 0: as it is."""
-    return within_budget(memory, budget) if budget else memory
 
 
 def name_taken(name: str, source: str = "", known: DocumentEntry | None = None) -> NameTakenError:
@@ -301,7 +295,7 @@ def append(library: "Library", name: str, draft: Draft, *, key: str | None, prog
             return change_of(before.entry, "appended")
         reader = library.reader_of(before.memory.reader)
         longer = searching.extend(reader, before, draft.text, progress)
-        memory = cut_to_budget(longer.memory, before.entry.budget)
+        memory = within_budget(longer.memory, before.entry.budget)
         whole = None if before.text is None else JOINT.join(filter(None, (before.text, draft.text)))
         # If another process has written the document meanwhile, its version is continued instead.
         with store.transaction() as changes:
@@ -333,7 +327,6 @@ def merge(
             raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")
     check_string("title", title)
     applied = _change_ids(key, *map(digest_of, names))
-    budget = library.budget or 0
     with library.store.transaction() as changes:
         before = changes.find(new)
         if before is not None:
@@ -342,7 +335,7 @@ def merge(
             if not replace:
                 raise name_taken(new)
         records = [changes.get(document) if isinstance(document, str) else document for document in documents]
-        memory = cut_to_budget(reduce(add, [record.memory for record in records]), budget)
+        memory = within_budget(reduce(add, [record.memory for record in records]), library.budget)
         texts = [record.text for record in records if record.text is not None]
         # To quote from and to read again: places of phrases are those of the joined text.
         text = JOINT.join(texts) if library.keep_text and len(texts) == len(records) else None
@@ -351,7 +344,7 @@ def merge(
             title=title,
             created=0 if before is None else before.created,
             applied=applied,
-            budget=budget,
+            budget=library.budget or 0,
         )
         signature = merged_signature([record.signature for record in records])
         record = Record.of(entry, memory, text=text, signature=signature)
