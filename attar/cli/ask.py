@@ -157,7 +157,8 @@ class Asking:
 
 
 def only_document(library: "Library") -> str | None:
-    return next(library.documents()).name if len(library) == 1 else None
+    names = [document.name for document in library.documents(limit=2)]
+    return names[0] if len(names) == 1 else None
 
 
 def _document_and_questions(
