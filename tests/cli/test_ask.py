@@ -73,6 +73,21 @@ def test_a_library_that_loses_its_only_document_meanwhile_is_asked_as_one_of_man
     assert only_document(Emptied()) is None
 
 
+def test_questions_besides_an_invalid_one_are_answered_once_and_together(filled, monkeypatch):
+    asked, ask_many = [], Library.ask_many
+
+    def counted(library, document, questions, **options):
+        asked.append(questions)
+        return ask_many(library, document, questions, **options)
+
+    monkeypatch.setattr(Library, "ask_many", counted)
+    code, _, (error,) = filled("ask", "S", "story0", stdin=b"Who came?\n?\nWho left?\n")
+    assert (code, asked) == (2, [["Who came?", "Who left?"]])
+    assert error.startswith("attar: stdin, line 2: question")
+    code, lines, errors = filled("ask", "S", "story0", stdin=b"?\n...\n")
+    assert (code, lines, len(errors)) == (2, [], 2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
