@@ -12,7 +12,7 @@ import typer
 
 from attar.cli import options
 from attar.cli.output import Quotes, one_line, print_json, print_note, printable, progress_bar, shown
-from attar.errors import AttarError, FormatError, OptionError, RecordError, UnknownDocumentError, quoted
+from attar.errors import AttarError, FormatError, OptionError, UnknownDocumentError, quoted
 from attar.options import MOST_LOOK
 
 if TYPE_CHECKING:
@@ -157,7 +157,8 @@ class Asking:
 
 
 def only_document(library: "Library") -> str | None:
-    return next(library.documents()).name if len(library) == 1 else None
+    names = [document.name for document in library.documents(limit=2)]
+    return names[0] if len(names) == 1 else None
 
 
 def _document_and_questions(
@@ -207,18 +208,18 @@ def _needs_quotes(words: Sequence[str]) -> OptionError:
 
 def _results(answer: Callable[[list[str]], Sequence[Any]], asked: Sequence[_Asked]) -> list[Result]:
     """The answers to each question, or why it is none; the error of an only question is raised."""
-    try:
-        return [*answer([question.text for question in asked])]
-    except FormatError as fault:
-        if len(asked) == 1 or isinstance(fault, RecordError):
-            raise
-    results: list[Result] = []
-    for question in asked:
+    from attar.results import check_asked
+
+    faults: dict[int, FormatError] = {}
+    for at, question in enumerate(asked):
         try:
-            results += answer([question.text])
+            check_asked("question", question.text)
         except FormatError as fault:
-            results.append(fault)
-    return results
+            if len(asked) == 1:
+                raise
+            faults[at] = fault
+    answers = iter(answer([question.text for at, question in enumerate(asked) if at not in faults]))
+    return [faults[at] if at in faults else next(answers) for at in range(len(asked))]
 
 
 def _print(asked: Sequence[_Asked], results: Sequence[Result], lines_of: Callable[[Any], str]) -> None:

@@ -5,7 +5,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -25,7 +25,6 @@ from attar.library.drafts import (
     merged_entry,
 )
 from attar.memory.algebra import within_budget
-from attar.memory.memory import Memory
 from attar.memory.phrases import JOINT
 from attar.progress import Progress
 from attar.results import Change
@@ -72,6 +71,7 @@ class Adder:
         """What becomes of documents that are written together, up to the first refused one if that ends it."""
         outcomes: dict[str, Change | AttarError | None] = {}
         new: list[tuple[Draft, DocumentEntry | None]] = []
+        relabelled: list[tuple[Draft, DocumentEntry]] = []
         with self.library.store.snapshot() as now:
             for draft in batch:
                 known = now.find(draft.name)
@@ -85,6 +85,15 @@ class Adder:
                     new.append((draft, known))
                 elif self._ends(outcome):
                     break
+                elif known is not None and isinstance(outcome, Change) and known != _labelled(known, draft):
+                    relabelled.append((draft, known))
+        if relabelled:
+            with self.library.store.transaction() as changes:
+                for draft, known in relabelled:
+                    if changes.find(draft.name) == known:
+                        outcomes[draft.name] = _label(changes, draft, known)
+                    else:  # another process has written it since
+                        new.append((draft, known))
         if new:
             outcomes |= self._write(new)
         return [outcome for outcome in outcomes.values() if outcome is not None]
@@ -105,15 +114,13 @@ class Adder:
         return name_taken(draft.name, source, known)
 
     def _is_done(self, draft: Draft, known: DocumentEntry) -> bool:
-        """Whether there is nothing to write: the same text, kept if it is to be, and the budget if one is given."""
+        """Whether there is nothing to read: the same text, kept if it is to be, and the budget if one is given."""
         # It was appended to, and had the text of this file: writing would lose what was appended.
         if not self.replace and draft.entry.source and draft.digest == _appended_to(known):
             return True
         return (
             known.digest == draft.digest
             and self.library.budget in (None, known.budget)
-            and draft.tags in (None, known.tags)
-            and draft.metadata in (None, known.metadata)
             and (not self.library.keep_text or known.text_bytes is not None)
         )
 
@@ -151,27 +158,37 @@ class Adder:
             texts = [draft.text for draft in new]
             read = encode_texts(reader, projection, texts, progress=self.progress)
             done |= zip((draft.name for draft in new), read, strict=True)
-        return [done[draft.name] for draft in drafts]
+        return [self._cut(draft, done[draft.name]) for draft in drafts]
+
+    def _cut(self, draft: Draft, encoded: Encoded) -> Encoded:
+        """The memory within the budget and its bytes, made here: in a transaction, all other writers would wait."""
+        with suppress(OptionError):  # refused when it is put
+            memory = within_budget(encoded.memory, self.library.budget or draft.entry.budget)
+            memory.to_bytes()
+            return encoded._replace(memory=memory)
+        return encoded
 
     def _put(
         self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded
     ) -> Change | AttarError:
         earlier, library = changes.find(draft.name), self.library
-        if earlier != known and (outcome := self._compared(draft, earlier)) is not None:
-            return outcome  # another process has written it since
-        labels = draft.entry if earlier is None else earlier
+        if earlier is not None and earlier != known:  # another process has written it since
+            outcome = self._compared(draft, earlier)
+            if outcome is not None:
+                return _label(changes, draft, earlier) if isinstance(outcome, Change) else outcome
+        labels = _labelled(earlier or draft.entry, draft)
         entry = msgspec.structs.replace(
             draft.entry,
             created=labels.created,
-            tags=labels.tags if draft.tags is None else draft.tags,
-            metadata=labels.metadata if draft.metadata is None else draft.metadata,
+            tags=labels.tags,
+            metadata=labels.metadata,
             budget=library.budget or draft.entry.budget,
         )
-        memory = cut_to_budget(encoded.memory, entry.budget)
         text = draft.data if library.keep_text else None
-        signature = library.searching.record(changes, encoded.sums, text_kept=library.keep_text)
-        record = Record.of(entry, memory, text=text, signature=signature)
         try:
+            memory = within_budget(encoded.memory, entry.budget)
+            signature = library.searching.record(changes, encoded, text_kept=library.keep_text)
+            record = Record.of(entry, memory, text=text, signature=signature)
             changes.put(record, reader=memory.reader, replacing=earlier)
         except OptionError as fault:
             return fault
@@ -185,9 +202,26 @@ def change_of(
     return Change(entry.name, change, entry.tokens, entry.memory_bytes, entry.incomplete)
 
 
-def cut_to_budget(memory: Memory, budget: int) -> Memory:
-    """The memory within a budget; 0: as it is."""
-    return within_budget(memory, budget) if budget else memory
+def _labelled(known: DocumentEntry, draft: Draft) -> DocumentEntry:
+    """An entry with the tags, the metadata and the title of a draft, as far as these are given."""
+    return msgspec.structs.replace(
+        known,
+        title=draft.entry.title or known.title,
+        tags=known.tags if draft.tags is None else draft.tags,
+        metadata=known.metadata if draft.metadata is None else draft.metadata,
+    )
+
+
+def _label(changes: Transaction, draft: Draft, known: DocumentEntry) -> Change | AttarError:
+    """Write only what a draft says of a document whose text stays."""
+    entry = _labelled(known, draft)
+    if entry == known:
+        return change_of(known, "unchanged")
+    try:
+        changes.put_entry(entry)
+    except OptionError as fault:
+        return fault
+    return change_of(entry, "replaced")
 
 
 def name_taken(name: str, source: str = "", known: DocumentEntry | None = None) -> NameTakenError:
@@ -260,8 +294,8 @@ def append(library: "Library", name: str, draft: Draft, *, key: str | None, prog
         if applied and applied[0] in before.entry.applied:
             return change_of(before.entry, "appended")
         reader = library.reader_of(before.memory.reader)
-        longer, sums = searching.extend(reader, before, draft.text, progress)
-        longer = cut_to_budget(longer, before.entry.budget)
+        longer = searching.extend(reader, before, draft.text, progress)
+        memory = within_budget(longer.memory, before.entry.budget)
         whole = None if before.text is None else JOINT.join(filter(None, (before.text, draft.text)))
         # If another process has written the document meanwhile, its version is continued instead.
         with store.transaction() as changes:
@@ -269,9 +303,9 @@ def append(library: "Library", name: str, draft: Draft, *, key: str | None, prog
                 entry = msgspec.structs.replace(
                     appended_entry(before, draft, len(JOINT)), applied=_continued_ids(before.entry, applied)
                 )
-                signature = searching.record(changes, sums, text_kept=False)
-                record = Record.of(entry, longer, text=whole, signature=signature)
-                entry = changes.put(record, reader=longer.reader, replacing=before.entry)
+                signature = searching.record(changes, longer, text_kept=False)
+                record = Record.of(entry, memory, text=whole, signature=signature)
+                entry = changes.put(record, reader=memory.reader, replacing=before.entry)
                 return change_of(entry, "appended")
 
 
@@ -293,7 +327,6 @@ def merge(
             raise OptionError(f"document {quoted(name)} cannot be merged with itself", "name it once")
     check_string("title", title)
     applied = _change_ids(key, *map(digest_of, names))
-    budget = library.budget or 0
     with library.store.transaction() as changes:
         before = changes.find(new)
         if before is not None:
@@ -302,7 +335,7 @@ def merge(
             if not replace:
                 raise name_taken(new)
         records = [changes.get(document) if isinstance(document, str) else document for document in documents]
-        memory = cut_to_budget(reduce(add, [record.memory for record in records]), budget)
+        memory = within_budget(reduce(add, [record.memory for record in records]), library.budget)
         texts = [record.text for record in records if record.text is not None]
         # To quote from and to read again: places of phrases are those of the joined text.
         text = JOINT.join(texts) if library.keep_text and len(texts) == len(records) else None
@@ -311,7 +344,7 @@ def merge(
             title=title,
             created=0 if before is None else before.created,
             applied=applied,
-            budget=budget,
+            budget=library.budget or 0,
         )
         signature = merged_signature([record.signature for record in records])
         record = Record.of(entry, memory, text=text, signature=signature)

@@ -192,7 +192,7 @@ def says_word(index: PhraseIndex, text: "SearchedText", word: str, ids: NDArray[
     places = np.flatnonzero(np.isin(index.words, ids))
     # Each piece once per sentence.
     sentences = np.searchsorted(index.word_starts, places, "right")
-    in_one_sentence = len(places) and np.unique(sentences, return_counts=True)[1].max() == len(ids)
+    in_one_sentence = len(places) and np.bincount(sentences).max() == len(ids)
     return bool(in_one_sentence) and text.has(word)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from attar.errors import AttarError, DeviceError, OptionError
 from attar.library.adding import Adder, append, merge, read_ahead
@@ -372,7 +372,7 @@ class Library(ServedLibrary):
                 kept = [tag for tag in entry.tags if tag not in remove]
                 tags = tuple(dict.fromkeys((*kept, *add)))
                 check_labels(tags, {})
-                changes.put_tags(entry, tags)
+                changes.put_entry(replace(entry, tags=tags))
 
     def documents(
         self, *, after: str | None = None, limit: int | None = None, within: Subset | None = None

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from attar.errors import FormatError, OptionError, RecordError, UnknownDocumentError
 from attar.library.documents import MemoryCache, SubsetCache
+from attar.library.drafts import Encoded
 from attar.library.shard import OpenedShard, RecentScores
-from attar.memory.memory import Memory
 from attar.progress import Progress, check_stopped, ignore_progress
 from attar.search.index import SearchIndex
-from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer, Sums
+from attar.search.signatures import LONG_DOCUMENT, Collector, SignatureRecord, Signer
 from attar.search.statistics import Projection, Statistics, default_statistics
 from attar.store.records import Record, key_of
 from attar.store.store import Store
@@ -122,24 +122,15 @@ class Searching:
             remedy = "fit them again: attar store refit STORE"
             raise OptionError("the library's statistics for search are damaged", remedy) from fault
 
-    def record(self, changes: Transaction, sums: Sums | None, *, text_kept: bool) -> bytes | None:
+    def record(self, changes: Transaction, encoded: Encoded, *, text_kept: bool) -> bytes | None:
         """Signature bytes for this transaction; also writes the statistics if the store has none."""
-        signer = self._signer
-        if sums is None or signer is None:
+        signer, sums = self._signer, encoded.sums
+        if sums is None or signer is None or encoded.statistics != signer.projection.digest:
             return None
-        # If another process has fitted new statistics, the signature is made from the text when it is needed.
-        return signer.record(sums, text_kept=text_kept) if self._agree(changes, signer) else None
+        # If others have fitted new statistics, the signature is made from the text when it is needed.
+        return signer.record(sums, text_kept=text_kept) if _agree(changes, signer) else None
 
-    def _agree(self, changes: Transaction, signer: Signer) -> bool:
-        """Whether a store's statistics are the signer's; if it has none yet, or another reader's, they become so."""
-        stored, fitted = changes.statistics_digest, signer.projection.digest
-        if stored != fitted and stored == self._known:
-            changes.put_statistics(signer.statistics.data)
-        return stored in (fitted, self._known)
-
-    def extend(
-        self, reader: "Reader", before: Record, text: str, progress: Progress
-    ) -> tuple[Memory, Sums | None]:
+    def extend(self, reader: "Reader", before: Record, text: str, progress: Progress) -> Encoded:
         """A document continued: the memory of both texts, and their sums.
 
         The last window is read again with what follows, so its sums are subtracted first: the result is exact.
@@ -147,20 +138,19 @@ class Searching:
         memory = before.memory
         signer = self.signer(reader)
         if signer is None:
-            return reader.extend(memory, text, progress=progress), None
+            return Encoded(reader.extend(memory, text, progress=progress), None, b"")
         collector = Collector(signer.projection)
         longer = signer.reader.extend(memory, text, progress=progress, on_states=collector)
-        kept = _kept_signature(before, signer)
-        try:
+        kept, sums = _kept_signature(before, signer), None
+        # The signature of a forged record is made from the text when it is needed.
+        with suppress(RecordError):
             earlier = None if kept is None else kept.sums()
             # Not of a long one: to read it for one more sentence would take minutes; `opened` does it when needed.
             if earlier is None and before.text is not None and memory.tokens <= LONG_DOCUMENT:
                 earlier = signer.sums(before.text)
-            if earlier is None:
-                return longer, None
-            return longer, earlier - signer.sums(memory.phrases.tail) + collector.of()
-        except RecordError:  # of a forged record: the signature is made from the text when it is needed
-            return longer, None
+            if earlier is not None:
+                sums = earlier - signer.sums(memory.phrases.tail) + collector.of()
+        return Encoded(longer, sums, signer.projection.digest)
 
     def _texts(self, names: Sequence[str]) -> Iterator[tuple[Record, str | None]]:
         """Yield documents and their texts; not those that were removed meanwhile, or are damaged."""
@@ -199,13 +189,21 @@ class Searching:
                 with self._store.transaction() as changes:
                     for record, data in made:
                         same = changes.find(record.name) == record.entry
-                        if same and self._agree(changes, signer):
+                        if same and _agree(changes, signer):
                             changes.put_signature(record.entry, data)
             index.add(
                 [StampedSignature(key_of(record.name), record.entry.changed, data) for record, data in made]
             )
             self._by_words.difference_update(batch)
         return left_out
+
+
+def _agree(changes: Transaction, signer: Signer) -> bool:
+    """Whether a store's statistics are the signer's; if it has none yet, they become so."""
+    stored = changes.statistics_digest
+    if stored is None:
+        changes.put_statistics(signer.statistics.data)
+    return stored in (None, signer.projection.digest)
 
 
 def _kept_signature(record: Record, signer: Signer) -> SignatureRecord | None:

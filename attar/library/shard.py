@@ -310,7 +310,7 @@ class OpenedShard:
         if so many documents hold the pieces that not all are looked at.
         """
         read = (ids for ids, _ in self._reader.tokenizer.read_sentences(words))
-        pieces = [ids if len(ids) == 1 else np.unique(ids) for ids in read]
+        pieces = [np.array(sorted({*ids.tolist()}), ids.dtype) for ids in read]
         holding = self._index.holding(pieces, _LOOKED_AT + 1)
         # Texts are the same for many words.
         searched = lru_cache(_LOOKED_AT)(SearchedText)

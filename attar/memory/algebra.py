@@ -117,13 +117,13 @@ _TAIL = 8
 _WORDS = 4
 
 
-def within_budget(memory: "Memory", budget: int) -> "Memory":
+def within_budget(memory: "Memory", budget: int | None) -> "Memory":
     """The memory with as many of the likeliest phrases, and of their sentences, as a record of `budget` bytes holds.
 
-    Without its last window if that took too much of it: what is appended then begins a new window. Only a budget that
-    is too small for a record without phrases is refused.
+    Without a budget (None, 0), all of them. Without its last window if that took too much of it: what is appended then
+    begins a new window. Only a budget that is too small for a record without phrases is refused.
     """
-    if len(memory.to_bytes()) <= budget:
+    if not budget or len(memory.to_bytes()) <= budget:
         return memory
     order = np.argsort(-memory.phrases.priors, kind="stable")
     smallest = len(_likeliest(memory, _without_tail(memory.phrases), order[:0], 0).to_bytes())

@@ -52,7 +52,7 @@ class FixedSizeReader(Reader):
         return Memory.quantized(sums, form="ridge", phrases=index, tokens=tokens, reader=self.fingerprint)
 
     def _within(self, memory: Memory, budget: int | None) -> Memory:
-        return within_budget(memory, FIXED_SIZE if budget is None else min(budget, FIXED_SIZE))
+        return within_budget(memory, min(budget or FIXED_SIZE, FIXED_SIZE))
 
     def _sums(self, memory: Memory) -> Floats:
         """C and G side by side `[k, d + k]` of a memory of phrases."""

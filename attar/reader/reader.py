@@ -233,7 +233,7 @@ class Reader:
         return replace_tail(before, new, WindowedText.of(before.phrases.tail, self.tokenizer).tokens)
 
     def _within(self, memory: Memory, budget: int | None) -> Memory:
-        return memory if budget is None else within_budget(memory, budget)
+        return within_budget(memory, budget)
 
     def answer(
         self,

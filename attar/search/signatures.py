@@ -76,9 +76,10 @@ class Sums:
             points = centred @ projection.directions
             weighted = points * projection.scales * np.sqrt(projection.weights[ids])[:, None]
             product = weighted.T @ weighted
-        pieces, counts = np.unique(ids, return_counts=True)
+        counts = np.bincount(ids)
+        pieces = np.flatnonzero(counts)
         triangle = product[triangle_of(projection.size)].astype(np.float32)
-        return cls(triangle, len(ids), pieces.astype(np.uint16), counts.astype(np.int64))
+        return cls(triangle, len(ids), pieces.astype(np.uint16), counts[pieces])
 
     def __add__(self, other: "Sums") -> "Sums":
         return self._combined(other, 1)

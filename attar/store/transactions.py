@@ -351,10 +351,10 @@ class Transaction(Reading):
         self.header = msgspec.structs.replace(self.header, reader=fingerprint)
         self._transaction.delete(STATISTICS_KEY)
 
-    def put_tags(self, entry: DocumentEntry, tags: tuple[str, ...]) -> None:
-        """Write other tags of a document, which stays as it is."""
+    def put_entry(self, entry: DocumentEntry) -> None:
+        """Write the entry of a document with other tags, metadata or title; the document stays as it is."""
         key = key_of(entry.name)
-        self._write(key, {b"f" + key: write_entry(msgspec.structs.replace(entry, tags=tags))})
+        self._write(key, {b"f" + key: write_entry(entry)})
 
     def put_signature(self, entry: DocumentEntry, data: bytes) -> None:
         """Write the signature of a document, which stays as it is."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from attar.cli.ask import only_document
 from attar.cli.output import Quotes
 from attar.library.library import Library
 from attar.results import Answer
@@ -59,6 +60,32 @@ def test_the_only_document_needs_no_name(place, attar):
     assert attar("ask", "S", "Who left?") == named
     assert attar("ask", "S", stdin=b"Who left?\n") == named
     assert attar("ask", "S", "they left ___ .")[0] == 0
+
+
+def test_a_library_that_loses_its_only_document_meanwhile_is_asked_as_one_of_many():
+    class Emptied:
+        def __len__(self):
+            return 1
+
+        def documents(self, **limits):
+            return iter(())
+
+    assert only_document(Emptied()) is None
+
+
+def test_questions_besides_an_invalid_one_are_answered_once_and_together(filled, monkeypatch):
+    asked, ask_many = [], Library.ask_many
+
+    def counted(library, document, questions, **options):
+        asked.append(questions)
+        return ask_many(library, document, questions, **options)
+
+    monkeypatch.setattr(Library, "ask_many", counted)
+    code, _, (error,) = filled("ask", "S", "story0", stdin=b"Who came?\n?\nWho left?\n")
+    assert (code, asked) == (2, [["Who came?", "Who left?"]])
+    assert error.startswith("attar: stdin, line 2: question")
+    code, lines, errors = filled("ask", "S", "story0", stdin=b"?\n...\n")
+    assert (code, lines, len(errors)) == (2, [], 2)
 
 
 @pytest.mark.slow

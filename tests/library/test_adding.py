@@ -3,11 +3,14 @@
 On a GPU they are read ahead of the writer: what may differ there is tested in both ways.
 """
 
+from contextlib import contextmanager
+
 import pytest
 
-from attar.errors import FormatError, NameTakenError
+from attar.errors import FormatError, NameTakenError, OptionError
 from attar.library import drafts
 from attar.library.library import Library
+from attar.memory.phrases import PhraseIndex
 from attar.store.store import Store
 
 from .conftest import damage
@@ -134,6 +137,35 @@ def test_a_document_that_another_process_adds_meanwhile_is_unchanged(
 
     monkeypatch.setattr(reader, "read_many", read_and_be_overtaken)
     assert library.add("emma", texts[0]).change == "unchanged"
+
+
+def test_memories_are_cut_and_packed_while_others_may_write(folder, reader, texts, monkeypatch):
+    begin, pack = Store.transaction, PhraseIndex.to_bytes
+    writing, packed = [], []
+
+    @contextmanager
+    def transaction(store):
+        with begin(store) as changes:
+            writing.append(store)
+            yield changes
+            writing.pop()
+
+    monkeypatch.setattr(Store, "transaction", transaction)
+    monkeypatch.setattr(PhraseIndex, "to_bytes", lambda index: packed.append(bool(writing)) or pack(index))
+    with Library(folder, reader, budget=len(reader.read(texts[0]).to_bytes()) - 50) as library:
+        library.add("emma", texts[0])
+        library.add("tea", "Ann left.")
+    assert packed
+    assert not any(packed)
+
+
+def test_a_document_that_is_too_large_is_refused_and_the_others_are_added(library, texts, monkeypatch):
+    library.add("first", "Ann left.")
+    monkeypatch.setattr("attar.memory.memory.MOST_BYTES", 10_000)
+    refused = []
+    documents = [("large", "".join(texts)), ("small", "Bob came.")]
+    assert [change.name for change in library.add_many(documents, on_refused=refused.append)] == ["small"]
+    assert [type(fault) for fault in refused] == [OptionError]
 
 
 @pytest.mark.parametrize("device", [None, "as on a GPU"])

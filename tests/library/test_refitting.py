@@ -8,7 +8,7 @@ from attar.results import Refit
 from attar.store.records import key_of
 
 from .conftest import damage
-from .test_searching import NEW, TEXTS, found, record
+from .test_searching import NEW, TEXTS, found, record, without_signature
 
 
 @pytest.fixture
@@ -82,3 +82,41 @@ def test_damaged_documents_are_counted(library, folder, reader, kind):
     damage(folder, kind + key_of("rome"))
     with Library(folder, reader) as opened:
         assert opened.refit() == Refit(len(TEXTS) - 1, left_out=1)
+
+
+def test_a_refit_stays_if_signatures_are_made_meanwhile(library, folder, reader):
+    """A search notices the new statistics while another thread makes signatures with the old ones."""
+    without_signature(library, "tea")
+
+    def refit():
+        with Library(folder, reader) as other:
+            other.refit()
+        library.defer_signatures()
+        library.search("tea")
+
+    library.make_signatures(progress=after_some_progress(refit))
+    with library.store.snapshot() as now:
+        assert {record(library, name).statistics for name in TEXTS} == {now.statistics_digest}
+
+
+@pytest.mark.parametrize("read", ["read_many", "extend"])
+def test_what_was_read_before_a_refit_has_no_signature_of_other_statistics(
+    library, folder, reader, monkeypatch, read
+):
+    """A search notices the new statistics between the reading of a text and its writing."""
+    reading = getattr(reader, read)
+
+    def read_and_be_overtaken(*texts, **options):
+        done = reading(*texts, **options)
+        monkeypatch.undo()
+        library.refit()
+        return done
+
+    monkeypatch.setattr(reader, read, read_and_be_overtaken)
+    if read == "extend":
+        library.append("tea", NEW)
+    else:
+        library.add("tea", NEW, replace=True)
+    assert record(library, "tea") is None
+    assert set(found(library, NEW)) == TEXTS.keys()
+    assert record(library, "tea").statistics == record(library, "rome").statistics

@@ -81,6 +81,45 @@ def test_tags_are_changed_without_reading_again(library, monkeypatch):
     assert len(library) == 3
 
 
+def test_a_known_text_is_not_read_again_for_its_labels(library, monkeypatch):
+    before = library.show("rome")
+    monkeypatch.setattr(type(library.reader), "read_many", None)
+    change = library.add("rome", before.text, title="Rome", tags=["city"], metadata={"by": "Bob"})
+    assert change.change == "replaced"
+    shown = library.show("rome")
+    assert (shown.title, shown.tags, shown.metadata) == ("Rome", ("city",), {"by": "Bob"})
+    assert (shown.changed, shown.text, shown.source) == (before.changed, before.text, before.source)
+    assert library.add("rome", before.text, tags=["city"]).change == "unchanged"
+
+
+def test_a_file_that_is_added_again_tags_its_document_that_was_appended_to(library):
+    file = draft("rome", "Rome has a river.", "/home/Ann/notes/rome.txt")
+    library.append("rome", "And hills.")
+    before = library.show("rome")
+    assert [change.change for change in library.add_many([file.tagged(["city"])])] == ["replaced"]
+    after = library.show("rome")
+    assert (after.tags, after.text, after.changed) == (("city",), before.text, before.changed)
+    assert [change.change for change in library.add_many([file])] == ["unchanged"]
+
+
+def test_labels_are_given_to_what_another_process_writes_meanwhile(library, folder, reader, monkeypatch):
+    """What it appends stays; what it tags is tagged again."""
+    file = draft("rome", "Rome has a river.", "/home/Ann/notes/rome.txt").tagged(["city"])
+    begin = library.store.transaction
+
+    def be_overtaken():
+        monkeypatch.undo()
+        with Library(folder, reader) as other:
+            other.append("rome", "And hills.")
+            other.tag("rome", add=["old"])
+        return begin()
+
+    monkeypatch.setattr(library.store, "transaction", be_overtaken)
+    library.add_many([file])
+    shown = library.show("rome")
+    assert (shown.tags, shown.text.split()[-1]) == (("city",), "hills.")
+
+
 def test_all_documents_are_tagged_or_none(library):
     with pytest.raises(UnknownDocumentError):
         library.tag("tea", "nobody", add=["lost"])
