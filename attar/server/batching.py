@@ -209,10 +209,9 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
 
     def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
         results: list[list[Asked] | AttarError] = [[] for _ in some]
-        for look, to_all in {(job.look, job.to_all) for job in some}:
-            alike = [at for at, job in enumerate(some) if (job.look, job.to_all) == (look, to_all)]
-            tops = [some[at].top for at in alike]
-            top = None if None in tops else max(top for top in tops if top is not None)
+        # What a question is answered depends on `top`, so it must not be that of another job.
+        for top, look, to_all in {(job.top, job.look, job.to_all) for job in some}:
+            alike = [at for at, job in enumerate(some) if (job.top, job.look, job.to_all) == (top, look, to_all)]
             names = [name for at in alike for name in some[at].names]
             questions = [question for at in alike for question in some[at].questions]
             asked: Sequence[Asked | AttarError] = (
@@ -222,7 +221,7 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
             )
             answers = iter(asked)
             for at in alike:
-                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
+                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions])
         return results
 
     def ask_alone(job: AskJob) -> list[Asked] | Exception:
@@ -242,13 +241,12 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
         return [ask_alone(job) for job in jobs]
 
 
-def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | AttarError:
-    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
+def _first_error_or_all(results: list[Asked | AttarError]) -> list[Asked] | AttarError:
     asked: list[Asked] = []
     for result in results:
         if isinstance(result, AttarError):
             return result
-        asked.append(Asked(result.answers[:top], result.bytes))
+        asked.append(result)
     return asked
 
 
