@@ -119,7 +119,7 @@ class FileReader:
         if suffix in CONVERTED and has_office():
             try:
                 made = convert(str(file.path), suffix, stream, self.limits)
-            except AttarError as fault:
+            except FormatError as fault:  # no `StoppedError`, which ends the work
                 report(fault, on_bad)
                 return
             with tempfile.TemporaryFile() as converted:
@@ -179,7 +179,7 @@ class FileReader:
         inside = "" if document.name == file.name else f": {document.name.removeprefix(f'{file.name}/')}"
         try:
             found = recognise(f"{file.path}{inside}", document.pictures, document.title, self.limits)
-        except AttarError as fault:
+        except (FormatError, MissingError) as fault:  # no `StoppedError`, either
             report(fault, on_bad)
             return
         if found.text:

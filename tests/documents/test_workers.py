@@ -139,6 +139,21 @@ class TestProcessThatDies:
             list(reader.read_bytes("a.md", b"[" * 400_000))
         assert reader.process_id is None
 
+    @pytest.mark.parametrize("name", ["a.doc", "a.png"])
+    def test_a_stop_while_another_program_reads_is_no_bad_file(
+        self, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        def stopped(*given: object) -> None:
+            raise StoppedError("the work was stopped")
+
+        monkeypatch.setattr(workers, "has_office", lambda: True)
+        monkeypatch.setattr(workers, "convert", stopped)
+        monkeypatch.setattr(workers, "recognise", stopped)
+        faults: list[AttarError] = []
+        with FileReader(LIMITS) as reader, pytest.raises(StoppedError):
+            list(reader.read_bytes(name, b"data", on_bad=faults.append))
+        assert not faults
+
     def test_too_much_cpu_time_is_one_line(self) -> None:
         with (
             FileReader(FileLimits(max_file_seconds=1, seconds=60)) as reader,
