@@ -18,7 +18,7 @@ from attar.documents.opendocument import read_opendocument
 from attar.documents.pdf import read_pdf, read_picture
 from attar.documents.plain import is_binary, read_json, read_json_lines, read_parquet, read_text
 from attar.documents.programs import CONVERTED, INSTALL_OCR, PICTURES, has_ocr, has_office
-from attar.errors import AttarError, FormatError, quoted
+from attar.errors import FormatError, quoted
 from attar.files import replace_surrogates
 from attar.options import FileLimits
 
@@ -159,8 +159,6 @@ def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFil
             for file, name in names.items()
         ]
     except OSError as fault:
-        if isinstance(fault, AttarError):
-            raise
         raise FormatError(f"{path} cannot be read: {fault.strerror or fault}") from fault
     if not found and not allow_empty:
         others = f", but {len(skipped):,} files of other kinds" if skipped else ""
