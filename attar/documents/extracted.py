@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 class SourceDocument(NamedTuple):
-    """A text with its title, date (ISO 8601) and parts; its name, and the file or folder that it came from.
+    """A text with its title, date (ISO 8601) and parts, and its name; `read_sources` adds where it is from.
 
     A file's only document has no name of its own until `read_stream` gives it the file's. `incomplete` says what of the
     file is missing in the text, if anything. `pictures` are pages whose text has to be recognised: `FileReader` does.

@@ -116,12 +116,7 @@ def find_files(
 
 
 def read_stream(
-    path: str,
-    source: str,
-    name: str,
-    stream: IO[bytes],
-    limits: FileLimits,
-    on_bad: OnBad | None,
+    path: str, name: str, stream: IO[bytes], limits: FileLimits, on_bad: OnBad | None
 ) -> Iterator[SourceDocument]:
     """Yield the documents of an open file."""
     blob = Blob(path, name, stream, limits, report=on_bad)
@@ -131,7 +126,7 @@ def read_stream(
             where = f"{blob.where}: document {quoted(own_name)}" if document.name else blob.where
             report(FormatError(f"{where} has no text", "leave it out"), on_bad)
             continue
-        yield document._replace(source=source, name=own_name, text=replace_surrogates(document.text))
+        yield document._replace(name=own_name, text=replace_surrogates(document.text))
 
 
 def _find(path: Path, allow_empty: bool, pictures: bool) -> tuple[list[SourceFile], list[SkippedFile]]:

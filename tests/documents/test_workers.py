@@ -47,7 +47,7 @@ class TestReading:
         (tmp_path / "d.html").write_text("<title>Page</title><h1>Ed</h1><p>Ed sang.</p>")
         paths = sorted(tmp_path.iterdir())
         here = [document for path in paths for document in read_here(path.name, path.read_bytes())]
-        assert list(read_sources(paths)) == here
+        assert [document._replace(source="") for document in read_sources(paths)] == here
         assert len(here) == 5
 
     def test_parquet_is_read_after_a_damaged_one(self, tmp_path: Path) -> None:
