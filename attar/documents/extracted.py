@@ -188,7 +188,8 @@ def report(error: AttarError, on_bad: OnBad | None) -> None:
 def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:
-        remedy = "raise the limit (--max-file-memory-mb), or decompress it first"
+        # That of `attar add`: a server's option of this name does not raise this limit.
+        remedy = "decompress it first, or raise --max-file-memory-mb of attar add"
         raise FormatError.expected(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
 
 
