@@ -211,7 +211,9 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
         results: list[list[Asked] | AttarError] = [[] for _ in some]
         # What a question is answered depends on `top`, so it must not be that of another job.
         for top, look, to_all in {(job.top, job.look, job.to_all) for job in some}:
-            alike = [at for at, job in enumerate(some) if (job.top, job.look, job.to_all) == (top, look, to_all)]
+            alike = [
+                at for at, job in enumerate(some) if (job.top, job.look, job.to_all) == (top, look, to_all)
+            ]
             names = [name for at in alike for name in some[at].names]
             questions = [question for at in alike for question in some[at].questions]
             asked: Sequence[Asked | AttarError] = (
@@ -252,8 +254,6 @@ def _first_error_or_all(results: list[Asked | AttarError]) -> list[Asked] | Atta
 
 # Work that is done for one request before others have their turn: about an eighth of a second.
 _TURN = 128
-# Characters of a question or query.
-MAX_QUESTION = 2_000
 # Characters of all questions of a request: those of 1,000 long ones would take minutes.
 MAX_CHARACTERS = 128_000
 # Answers that a request may ask for; each takes some 300 bytes of the reply.

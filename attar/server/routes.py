@@ -24,7 +24,7 @@ from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
-from attar.server.batching import MAX_QUESTION, AskJob, check_cost, check_length, work_of
+from attar.server.batching import AskJob, check_cost, check_length, work_of
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import READ_ONLY
 from attar.server.problems import ProblemError
@@ -44,8 +44,6 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     names, questions = _pairs(body)
     asks_all = _asks_all(body)
     _check_count("questions", questions, service.settings.max_questions)
-    for question in questions:
-        check_length("question", len(question), MAX_QUESTION)
     look = service.look_of(body.look)
     # A device answers a batch as fast as one question.
     on_device = service.library.has_bank and not body.within
@@ -106,8 +104,6 @@ def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
-    check_length("question", len(body.question), MAX_QUESTION)
-    check_cost([body.question], body.top, [])
     look = service.look_of(body.look)
     groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=look, within=body.within)
@@ -118,7 +114,6 @@ async def list_answers(service: Service, request: Request, body: wire.ListAnswer
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
-    check_length("query", len(body.query), MAX_QUESTION)
     search_all = partial(
         service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
     )
