@@ -49,27 +49,26 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     on_device = service.library.has_bank and not body.within
     work = [1 if on_device else work_of(question, body.top, look, asks_all) for question in questions]
     check_cost(questions, body.top, work)
-    by_words = service.unsigned if asks_all else 0
     if asks_all and not on_device:
-        asked, missing = await service.ask_all(questions, body.top, look, body.within, work)
+        asked, about = await service.ask_all(questions, body.top, look, body.within, work)
     else:
-        missing = []
         try:
             asked = await service.asks.ask(AskJob(names, questions, body.top, look, work, asks_all))
         except UnknownDocumentError as error:
             await service.raise_with_suggestions(names, error)
-    seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        about = wire.Searched(seconds=seconds, by_words=service.unsigned if asks_all else 0)
     service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
     if body.documents is None and body.questions is None:
         one = body.document, questions[0], asked[0].answers
-        return wire.Answers(*one, read, seconds=seconds, missing=missing, by_words=by_words)
+        return wire.Answers(*one, read, **asdict(about))
     results = [
         wire.QuestionAnswers(name or None, question, result.answers)
         for name, question, result in zip(names, questions, asked, strict=True)
     ]
-    return wire.ManyAnswers(results, read, seconds=seconds, missing=missing, by_words=by_words)
+    return wire.ManyAnswers(results, read, **asdict(about))
 
 
 def _asks_all(body: wire.Ask) -> bool:
