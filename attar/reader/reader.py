@@ -26,7 +26,7 @@ from attar.reader.answers import (
     rank_looked,
     rank_phrases,
 )
-from attar.reader.encoding import EncodedBatch, TextEncoder, device_errors, find_device
+from attar.reader.encoding import EncodedBatch, TextEncoder, device_errors, find_device, window_states
 from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import Calibration, FixedSizeConfig, ReaderFolder
@@ -217,7 +217,7 @@ class Reader:
             for at, phrases in zip(batch, encoded.phrases(), strict=True):
                 found[at] = phrases
             if on_states is not None:
-                for at, states in zip(batch, encoded.window_states(), strict=True):
+                for at, states in zip(batch, window_states(encoded.batch, encoded.states), strict=True):
                     on_states(windows[at][0], windows[at][1].ids, states)
 
         with device_errors(self.device):
@@ -370,8 +370,8 @@ class Reader:
         ]
 
         def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
-            for at, window_states in zip(batch, states, strict=True):
-                on_states(windows[at][0], windows[at][1].ids, window_states)
+            for at, of_window in zip(batch, states, strict=True):
+                on_states(windows[at][0], windows[at][1].ids, of_window)
 
         self._texts.encode_all([window for _, window in windows], self._texts.states, take)
 
