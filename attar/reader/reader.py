@@ -27,7 +27,6 @@ from attar.reader.answers import (
     rank_phrases,
 )
 from attar.reader.encoding import EncodedBatch, TextEncoder, device_errors, find_device, window_states
-from attar.reader.fast_reading import WORTH_IT, FastReading
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import Calibration, FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
@@ -39,10 +38,14 @@ from attar.results import Answer, check_top
 if TYPE_CHECKING:
     import torch
 
+    from attar.reader.fast_reading import FastReading
+
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Characters of the texts that are read together: short ones fill batches, few long ones are in memory at once.
 _GROUP = 2**20
+# Below this many characters in all, starting processes for a GPU takes longer than what they save.
+_WORTH_IT = 2**20
 
 
 class Features(NamedTuple):
@@ -177,10 +180,12 @@ class Reader:
         """Whether texts are worth other processes, on a device that would wait for them otherwise."""
         if self._texts.device.type == "cpu" or not (on_states is None or hasattr(on_states, "add_batch")):
             return False
-        return sum(map(len, texts)) >= WORTH_IT
+        return sum(map(len, texts)) >= _WORTH_IT
 
     @cached_property
-    def _fast_reading(self) -> FastReading:
+    def _fast_reading(self) -> "FastReading":
+        from attar.reader.fast_reading import FastReading  # for a GPU alone: no question waits for it
+
         return FastReading(self._texts, self.tokenizer, self.options.size, self.fingerprint)
 
     def extend(
