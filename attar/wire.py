@@ -36,13 +36,15 @@ KEY_HEADER = "idempotency-key"
 
 # The longest name that a request may have.
 MAX_NAME = 10_000
+# The longest question or query, in characters.
+MAX_QUESTION = 2_000
 # The longest list; a server's own limits on lists and texts are lower.
 MAX_LIST = 65_536
 
 Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME, description="a document's name")]
 Names = Annotated[list[Name], msgspec.Meta(max_length=MAX_LIST)]
 Title = Annotated[str, msgspec.Meta(max_length=1_000)]
-Question = Annotated[str, msgspec.Meta(max_length=LONGEST_QUESTION, description="a question in plain words")]
+Question = Annotated[str, msgspec.Meta(max_length=MAX_QUESTION, description="a question in plain words")]
 Text = Annotated[str, msgspec.Meta(description="at most --max-text characters")]
 Look = Annotated[
     int,

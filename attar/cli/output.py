@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attar.errors import UnknownDocumentError
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
+    from rich.progress import Progress, TaskID
 
     from attar.library.library import Library
     from attar.results import Answer, AnswerGroup, Change
@@ -104,25 +104,29 @@ def fact_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on stderr for each kind of work, in a terminal only, once the work has taken two seconds."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     began = monotonic()
-    # Printed lines appear above the bars if both are on a terminal; otherwise stdout stays as it is.
-    bars = Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    bars: Progress | None = None
     tasks: dict[str, TaskID] = {}
 
     def update(what: str, done: int, total: int) -> None:
-        if monotonic() - began > _DELAY and bars.console.is_terminal:
+        nonlocal bars
+        if monotonic() - began <= _DELAY or not sys.stderr.isatty():
+            return
+        if bars is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            # Printed lines appear above the bars if both are on a terminal; otherwise stdout stays as it is.
+            bars = Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
             bars.start()
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done + 1, total=total)
+        if what not in tasks:
+            tasks[what] = bars.add_task(what, total=total)
+        bars.update(tasks[what], completed=done + 1, total=total)
 
     try:
         yield update
     finally:
-        if bars.live.is_started:  # otherwise stopping prints an empty line
+        if bars is not None:  # otherwise stopping prints an empty line
             bars.stop()
 
 

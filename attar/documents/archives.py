@@ -128,7 +128,7 @@ def _read_member(blob: Blob, member: _Member, read: ReadMember) -> Iterator[Sour
         check_size(where, size, blob.limits.max_decompressed)
         if budget.bytes < size:
             most = _TOGETHER * blob.limits.max_decompressed
-            remedy = "raise the limit (--max-file-memory-mb), or unpack it first"
+            remedy = "unpack it first, or raise --max-file-memory-mb of attar add"
             raise FormatError.expected(where, f"members of at most {most:,} bytes in all", "more", remedy)
         budget.bytes -= size
         name = _safe_name(member.path)

@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 
 class SourceDocument(NamedTuple):
-    """A text with its title, date (ISO 8601) and parts; its name, and the file or folder that it came from.
+    """A text with its title, date (ISO 8601) and parts, and its name; `read_sources` adds where it is from.
 
     A file's only document has no name of its own until `read_stream` gives it the file's. `incomplete` says what of the
     file is missing in the text, if anything. `pictures` are pages whose text has to be recognised: `FileReader` does.
@@ -188,7 +188,8 @@ def report(error: AttarError, on_bad: OnBad | None) -> None:
 def check_size(where: str, size: int, max_bytes: int) -> None:
     """Refuse a compressed file that grows to more than `max_bytes`."""
     if size > max_bytes:
-        remedy = "raise the limit (--max-file-memory-mb), or decompress it first"
+        # That of `attar add`: a server's option of this name does not raise this limit.
+        remedy = "decompress it first, or raise --max-file-memory-mb of attar add"
         raise FormatError.expected(where, f"at most {max_bytes:,} bytes when decompressed", "more", remedy)
 
 

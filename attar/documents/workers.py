@@ -46,7 +46,6 @@ class Request(msgspec.Struct, frozen=True):
     """A file to read; its descriptor is sent along."""
 
     path: str
-    source: str
     name: str
     limits: FileLimits
 
@@ -72,7 +71,8 @@ def read_sources(
     """Yield the documents of files and folders; `on_bad` is called for a file that cannot be read, or it raises."""
     with FileReader(limits) as reader:
         for file in find_files(paths).files:
-            yield from reader.read(file, on_bad)
+            for document in reader.read(file, on_bad):
+                yield document._replace(source=replace_surrogates(file.source))
 
 
 class FileReader:
@@ -119,7 +119,7 @@ class FileReader:
         if suffix in CONVERTED and has_office():
             try:
                 made = convert(str(file.path), suffix, stream, self.limits)
-            except AttarError as fault:
+            except FormatError as fault:  # no `StoppedError`, which ends the work
                 report(fault, on_bad)
                 return
             with tempfile.TemporaryFile() as converted:
@@ -129,8 +129,8 @@ class FileReader:
                 yield from self._documents(file, converted, on_bad)
             return
         # No message can have half of a surrogate pair, which a file's name can.
-        path, source, name = map(replace_surrogates, (str(file.path), file.source, file.name))
-        self._send(_encode(Request(path, source, name, self.limits)), stream)
+        path, name = replace_surrogates(str(file.path)), replace_surrogates(file.name)
+        self._send(_encode(Request(path, name, self.limits)), stream)
         is_read = False
         try:
             while (reply := self._receive()) is not None:
@@ -179,7 +179,7 @@ class FileReader:
         inside = "" if document.name == file.name else f": {document.name.removeprefix(f'{file.name}/')}"
         try:
             found = recognise(f"{file.path}{inside}", document.pictures, document.title, self.limits)
-        except AttarError as fault:
+        except (FormatError, MissingError) as fault:  # no `StoppedError`, either
             report(fault, on_bad)
             return
         if found.text:
@@ -277,7 +277,7 @@ def _replies(request: Request, descriptor: int) -> Iterator[Reply]:
     faults: list[AttarError] = []
     try:
         with os.fdopen(descriptor, "rb") as stream:
-            where = request.path, request.source, request.name
+            where = request.path, request.name
             for document in read_stream(*where, stream, request.limits, faults.append):
                 yield from (FileFault(str(fault)) for fault in faults)
                 faults.clear()

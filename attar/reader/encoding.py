@@ -98,10 +98,11 @@ class EncodedBatch:
         """The phrases of each window."""
         return FoundPhrases.of(self.blocks())
 
-    def window_states(self) -> list[Floats]:
-        """The states `[n, d]` of the pieces of each window."""
-        states = self.states.float().cpu().numpy()
-        return [rows[1 : len(window.ids) + 1] for rows, window in zip(states, self.batch, strict=True)]
+
+def window_states(windows: Sequence[Window], states: "Tensor") -> list[Floats]:
+    """The states `[n, d]` of the pieces of each window, from those of padded windows."""
+    padded = states.float().cpu().numpy()
+    return [rows[1 : len(window.ids) + 1] for rows, window in zip(padded, windows, strict=True)]
 
 
 class TextEncoder:
@@ -153,7 +154,7 @@ class TextEncoder:
         with torch.inference_mode():
             padded = self._padded(windows)
             states = self._encoder(padded.ids, padded.mask, layers=self._signature_layers)
-        return EncodedBatch(windows, padded.ids, padded, states).window_states()
+        return window_states(windows, states)
 
     def encode(self, windows: Sequence[Window]) -> EncodedBatch:
         """The phrases of windows; nothing waits for the device before they are asked for."""

@@ -23,8 +23,6 @@ from attar.workers import Worker, count_workers, receive
 
 # Characters of the texts that a process gets at a time: about a hundred paragraphs.
 _CHARACTERS = 2**16
-# Below this many characters in all, starting processes takes longer than what they save.
-WORTH_IT = 2**20
 # Chunks of texts that a process has at a time: it cuts the next ones while the device encodes the first.
 _IN_FLIGHT = 3
 # Called with what was encoded together, and the number of the text of each of its windows.

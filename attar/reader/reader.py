@@ -26,8 +26,7 @@ from attar.reader.answers import (
     rank_looked,
     rank_phrases,
 )
-from attar.reader.encoding import EncodedBatch, TextEncoder, device_errors, find_device
-from attar.reader.fast_reading import WORTH_IT, FastReading
+from attar.reader.encoding import EncodedBatch, TextEncoder, device_errors, find_device, window_states
 from attar.reader.fast_spans import FastSpans
 from attar.reader.folders import Calibration, FixedSizeConfig, ReaderFolder
 from attar.reader.parts import ReaderParts, load_parts
@@ -39,10 +38,14 @@ from attar.results import Answer, check_top
 if TYPE_CHECKING:
     import torch
 
+    from attar.reader.fast_reading import FastReading
+
 # Called for each window that is read: the number of its text, word pieces `[n]`, and hidden states `[n, d]`.
 OnStates = Callable[[int, NDArray[np.int64], Floats], None]
 # Characters of the texts that are read together: short ones fill batches, few long ones are in memory at once.
 _GROUP = 2**20
+# Below this many characters in all, starting processes for a GPU takes longer than what they save.
+_WORTH_IT = 2**20
 
 
 class Features(NamedTuple):
@@ -177,10 +180,12 @@ class Reader:
         """Whether texts are worth other processes, on a device that would wait for them otherwise."""
         if self._texts.device.type == "cpu" or not (on_states is None or hasattr(on_states, "add_batch")):
             return False
-        return sum(map(len, texts)) >= WORTH_IT
+        return sum(map(len, texts)) >= _WORTH_IT
 
     @cached_property
-    def _fast_reading(self) -> FastReading:
+    def _fast_reading(self) -> "FastReading":
+        from attar.reader.fast_reading import FastReading  # for a GPU alone: no question waits for it
+
         return FastReading(self._texts, self.tokenizer, self.options.size, self.fingerprint)
 
     def extend(
@@ -217,7 +222,7 @@ class Reader:
             for at, phrases in zip(batch, encoded.phrases(), strict=True):
                 found[at] = phrases
             if on_states is not None:
-                for at, states in zip(batch, encoded.window_states(), strict=True):
+                for at, states in zip(batch, window_states(encoded.batch, encoded.states), strict=True):
                     on_states(windows[at][0], windows[at][1].ids, states)
 
         with device_errors(self.device):
@@ -370,8 +375,8 @@ class Reader:
         ]
 
         def take(batch: NDArray[np.int64], states: list[Floats]) -> None:
-            for at, window_states in zip(batch, states, strict=True):
-                on_states(windows[at][0], windows[at][1].ids, window_states)
+            for at, of_window in zip(batch, states, strict=True):
+                on_states(windows[at][0], windows[at][1].ids, of_window)
 
         self._texts.encode_all([window for _, window in windows], self._texts.states, take)
 

@@ -209,10 +209,11 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
 
     def ask(some: list[AskJob]) -> list[list[Asked] | AttarError]:
         results: list[list[Asked] | AttarError] = [[] for _ in some]
-        for look, to_all in {(job.look, job.to_all) for job in some}:
-            alike = [at for at, job in enumerate(some) if (job.look, job.to_all) == (look, to_all)]
-            tops = [some[at].top for at in alike]
-            top = None if None in tops else max(top for top in tops if top is not None)
+        # What a question is answered depends on `top`, so it must not be that of another job.
+        for top, look, to_all in {(job.top, job.look, job.to_all) for job in some}:
+            alike = [
+                at for at, job in enumerate(some) if (job.top, job.look, job.to_all) == (top, look, to_all)
+            ]
             names = [name for at in alike for name in some[at].names]
             questions = [question for at in alike for question in some[at].questions]
             asked: Sequence[Asked | AttarError] = (
@@ -222,7 +223,7 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
             )
             answers = iter(asked)
             for at in alike:
-                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions], some[at].top)
+                results[at] = _first_error_or_all([next(answers) for _ in some[at].questions])
         return results
 
     def ask_alone(job: AskJob) -> list[Asked] | Exception:
@@ -242,20 +243,17 @@ def answer_together(library: ServedLibrary, jobs: list[AskJob]) -> list[list[Ask
         return [ask_alone(job) for job in jobs]
 
 
-def _first_error_or_all(results: list[Asked | AttarError], top: int | None) -> list[Asked] | AttarError:
-    """The results of one job, each with at most `top` answers: another job of the batch may have asked for more."""
+def _first_error_or_all(results: list[Asked | AttarError]) -> list[Asked] | AttarError:
     asked: list[Asked] = []
     for result in results:
         if isinstance(result, AttarError):
             return result
-        asked.append(Asked(result.answers[:top], result.bytes))
+        asked.append(result)
     return asked
 
 
 # Work that is done for one request before others have their turn: about an eighth of a second.
 _TURN = 128
-# Characters of a question or query.
-MAX_QUESTION = 2_000
 # Characters of all questions of a request: those of 1,000 long ones would take minutes.
 MAX_CHARACTERS = 128_000
 # Answers that a request may ask for; each takes some 300 bytes of the reply.

@@ -24,7 +24,7 @@ from attar.errors import FormatError, OptionError, UnknownDocumentError
 from attar.library.drafts import Draft
 from attar.progress import check_stopped
 from attar.results import Change, Document, DocumentDetails, Subset, check_labels, paired
-from attar.server.batching import MAX_QUESTION, AskJob, check_cost, check_length, work_of
+from attar.server.batching import AskJob, check_cost, check_length, work_of
 from attar.server.jobs import LONG, LONG_FILE, RunningJob, add_drafts
 from attar.server.metrics import READ_ONLY
 from attar.server.problems import ProblemError
@@ -44,34 +44,31 @@ async def ask(service: Service, request: Request, body: wire.Ask) -> wire.Answer
     names, questions = _pairs(body)
     asks_all = _asks_all(body)
     _check_count("questions", questions, service.settings.max_questions)
-    for question in questions:
-        check_length("question", len(question), MAX_QUESTION)
     look = service.look_of(body.look)
     # A device answers a batch as fast as one question.
     on_device = service.library.has_bank and not body.within
     work = [1 if on_device else work_of(question, body.top, look, asks_all) for question in questions]
     check_cost(questions, body.top, work)
-    by_words = service.unsigned if asks_all else 0
     if asks_all and not on_device:
-        asked, missing = await service.ask_all(questions, body.top, look, body.within, work)
+        asked, about = await service.ask_all(questions, body.top, look, body.within, work)
     else:
-        missing = []
         try:
             asked = await service.asks.ask(AskJob(names, questions, body.top, look, work, asks_all))
         except UnknownDocumentError as error:
             await service.raise_with_suggestions(names, error)
-    seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        about = wire.Searched(seconds=seconds, by_words=service.unsigned if asks_all else 0)
     service.metrics.count_questions(len(questions), to_all=asks_all)
     # A document that is asked several times is read once.
     read = sum({name: result.bytes for name, result in zip(names, asked, strict=True)}.values())
     if body.documents is None and body.questions is None:
         one = body.document, questions[0], asked[0].answers
-        return wire.Answers(*one, read, seconds=seconds, missing=missing, by_words=by_words)
+        return wire.Answers(*one, read, **asdict(about))
     results = [
         wire.QuestionAnswers(name or None, question, result.answers)
         for name, question, result in zip(names, questions, asked, strict=True)
     ]
-    return wire.ManyAnswers(results, read, seconds=seconds, missing=missing, by_words=by_words)
+    return wire.ManyAnswers(results, read, **asdict(about))
 
 
 def _asks_all(body: wire.Ask) -> bool:
@@ -106,8 +103,6 @@ def _one_or_many(word: str, one: str | None, many: list[str] | None) -> list[str
 
 async def list_answers(service: Service, request: Request, body: wire.ListAnswers) -> wire.AnswerList:
     """Find all places that answer a question, grouped by answer."""
-    check_length("question", len(body.question), MAX_QUESTION)
-    check_cost([body.question], body.top, [])
     look = service.look_of(body.look)
     groups, about = await service.search(
         partial(service.library.list_answers, body.question, top=body.top, look=look, within=body.within)
@@ -118,7 +113,6 @@ async def list_answers(service: Service, request: Request, body: wire.ListAnswer
 
 async def search(service: Service, request: Request, body: wire.Search) -> wire.Hits:
     """Rank all documents by a query."""
-    check_length("query", len(body.query), MAX_QUESTION)
     search_all = partial(
         service.library.search, body.query, top=body.top, within=body.within, passages=body.passages
     )

@@ -124,16 +124,18 @@ class Service:
         look: int | None,
         within: Subset | None,
         work: Sequence[int],
-    ) -> tuple[list[Asked], list[str]]:
-        """Answer questions, whose `work` is known, from all documents; also the parts that the answers are without."""
+    ) -> tuple[list[Asked], Searched]:
+        """Answer questions, whose `work` is known, from all documents; also what the answers are without."""
         asked: list[Asked] = []
-        missing: list[str] = []
+        about = Searched(seconds=0.0)
         for turn in turns(work):
             ask = partial(self.library.ask_all_many, questions[turn], top=top, look=look, within=within)
-            answers, about = await self.search(ask)
+            answers, of_turn = await self.search(ask)
             asked += [Asked(answer, 0) for answer in answers]
-            missing += [part for part in about.missing if part not in missing]
-        return asked, missing
+            about.seconds += of_turn.seconds
+            about.missing += [part for part in of_turn.missing if part not in about.missing]
+            about.by_words = max(about.by_words, of_turn.by_words)
+        return asked, about
 
     def look_of(self, look: int | None) -> int | None:
         """How many sentences are read again: as a request says, else as the settings; None: the reader's default."""

@@ -25,9 +25,8 @@ def read_here(
     on_bad: Callable[[AttarError], None] | None = None,
 ) -> Iterator[SourceDocument]:
     """The documents of a file, read in this process and not in that of a `FileReader`; pictures are refused."""
-    document = document_name(name)
     limits = FileLimits(max_decompressed=max_bytes, ocr="never")
-    return read_stream(name, document, document, io.BytesIO(data), limits, on_bad)
+    return read_stream(name, document_name(name), io.BytesIO(data), limits, on_bad)
 
 
 def pdf_of(pages: Sequence[str], *, title: str = "", header: str = "", password: str = "") -> bytes:

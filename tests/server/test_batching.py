@@ -7,7 +7,7 @@ import time
 import pytest
 
 from attar.server import batching
-from attar.server.batching import AskJob, AskQueue
+from attar.server.batching import AskJob, AskQueue, answer_together
 from attar.server.metrics import Metrics
 from attar.server.problems import OverloadedError
 
@@ -88,3 +88,10 @@ def test_the_queue_is_as_long_as_what_is_answered_in_time(monkeypatch):
         return len(accepted)
 
     assert 1 <= asyncio.run(main()) <= 16
+
+
+def test_an_answer_does_not_depend_on_how_many_another_job_of_the_batch_asks_for(make):
+    """More answers are made of more phrases, and each of these takes its share."""
+    library = make().library
+    jobs = [AskJob(["0"], ["Who left?"], top, 0, [1]) for top in (1, 1_000)]
+    assert answer_together(library, jobs) == [answer_together(library, [job])[0] for job in jobs]

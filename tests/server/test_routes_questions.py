@@ -1,9 +1,12 @@
 """The route of questions."""
 
+import json
+
 import msgspec
 import pytest
 
 from attar import wire
+from attar.server.app import describe_api
 
 QUESTIONS = ["Who left?", "Who met Ann?", "Who came?"]
 
@@ -57,6 +60,22 @@ def test_many_questions(served, body, pairs):
 )
 def test_documents_and_questions_that_do_not_pair_are_refused(served, refused, body, line):
     assert line in refused(served.post("/v1/ask", body), 422)
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "field"),
+    [
+        (wire.ASK, "Ask", "question"),
+        (wire.ANSWERS, "ListAnswers", "question"),
+        (wire.SEARCH, "Search", "query"),
+    ],
+)
+def test_a_question_of_more_than_2000_characters_is_422_as_the_api_says(served, refused, path, shape, field):
+    longest = "Who left?".ljust(2_000, "x")
+    assert served.post(path, {field: longest}).status_code == 200
+    assert "length <= 2000" in refused(served.post(path, {field: longest + "x"}), 422)
+    described = describe_api()["components"]["schemas"][shape]["properties"][field]
+    assert '"maxLength": 2000' in json.dumps(described)
 
 
 @pytest.mark.parametrize(
