@@ -5,7 +5,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -143,7 +143,7 @@ class Adder:
                         break
                 return outcomes
 
-    def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded]:
+    def _encode(self, reader: "Reader", drafts: Sequence[Draft]) -> list[Encoded | OptionError]:
         """What reading makes of documents; those that another process has read for this library are not read again."""
         projection = self.library.searching.projection(reader)
         statistics = b"" if projection is None else projection.digest
@@ -160,17 +160,21 @@ class Adder:
             done |= zip((draft.name for draft in new), read, strict=True)
         return [self._cut(draft, done[draft.name]) for draft in drafts]
 
-    def _cut(self, draft: Draft, encoded: Encoded) -> Encoded:
+    def _cut(self, draft: Draft, encoded: Encoded) -> Encoded | OptionError:
         """The memory within the budget and its bytes, made here: in a transaction, all other writers would wait."""
-        with suppress(OptionError):  # refused when it is put
-            memory = within_budget(encoded.memory, self.library.budget or draft.entry.budget)
+        budget = self.library.budget or draft.entry.budget
+        try:
+            memory = within_budget(encoded.memory, budget) if budget else encoded.memory
             memory.to_bytes()
-            return encoded._replace(memory=memory)
-        return encoded
+        except OptionError as fault:  # the document is refused, and others are written
+            return fault
+        return encoded._replace(memory=memory)
 
     def _put(
-        self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded
+        self, changes: Transaction, draft: Draft, known: DocumentEntry | None, encoded: Encoded | OptionError
     ) -> Change | AttarError:
+        if isinstance(encoded, OptionError):
+            return encoded
         earlier, library = changes.find(draft.name), self.library
         if earlier is not None and earlier != known:  # another process has written it since
             outcome = self._compared(draft, earlier)
@@ -186,10 +190,9 @@ class Adder:
         )
         text = draft.data if library.keep_text else None
         try:
-            memory = within_budget(encoded.memory, entry.budget)
             signature = library.searching.record(changes, encoded, text_kept=library.keep_text)
-            record = Record.of(entry, memory, text=text, signature=signature)
-            changes.put(record, reader=memory.reader, replacing=earlier)
+            record = Record.of(entry, encoded.memory, text=text, signature=signature)
+            changes.put(record, reader=encoded.memory.reader, replacing=earlier)
         except OptionError as fault:
             return fault
         return change_of(record.entry, "replaced" if earlier is not None else "added")

@@ -238,7 +238,7 @@ class Reader:
         return replace_tail(before, new, WindowedText.of(before.phrases.tail, self.tokenizer).tokens)
 
     def _within(self, memory: Memory, budget: int | None) -> Memory:
-        return within_budget(memory, budget)
+        return within_budget(memory, budget) if budget else memory
 
     def answer(
         self,
