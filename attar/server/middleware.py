@@ -94,7 +94,8 @@ class Problems:
         except Exception as error:
             known = problem_for(error)
             scope[ERROR] = error, known
-            if is_started:
+            has_left = known is not None and known.status == DISCONNECTED
+            if is_started and not has_left:
                 # The server can only close the connection.
                 raise
             if known is not None:

@@ -6,8 +6,10 @@ import logging
 import re
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 from attar.server.app import ROUTES
+from attar.server.middleware import HEADERS, REQUEST_ID, Problems
 from attar.server.run import LogFormatter
 from attar.server.settings import LOOPBACK_HOSTS
 
@@ -228,3 +230,19 @@ def test_a_request_is_logged_as_one_line(serve, caplog):
     told = json.loads(line)
     assert (told["method"], told["path"], told["status"]) == ("GET", "/v1/documents/no%0Aname", 404)
     assert told["client"] == "127.0.0.1"
+
+
+def test_a_client_that_leaves_in_the_middle_of_an_answer_is_no_error_of_the_server():
+    """What floods with answers that nobody reads made: a traceback in the log for each."""
+
+    async def answer(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ClientDisconnect
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        pass
+
+    asyncio.run(Problems(answer)({HEADERS: {}, REQUEST_ID: "1"}, receive, send))
