@@ -27,6 +27,15 @@ _NUMBER_WORD = rf"\b(?:{'|'.join(sorted(english.NUMBER_WORDS))})\b"
 _NUMBER = re.compile(rf"\d|{_NUMBER_WORD}", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\W_]+\.(?=\s\S)|[^\W_]+(?:[.,:'’⁄-][^\W_]+)*|&")
 _LETTERS = re.compile(r"[^\W\d_]+")
+# A phrase without any of these is no date, time, money or number; looking them up is faster than the patterns.
+_DIGIT_OR_SIGN = re.compile(r"[\d$€£¥]")
+_QUANTITY_WORDS = (
+    english.NUMBER_WORDS
+    | frozenset(word.rstrip(".") for word in english.DAYS_AND_MONTHS)
+    | word_set(
+        "one century centuries decade decades today tomorrow yesterday spring summer autumn winter noon midnight"
+    )
+)
 _CLOCK = re.compile(rf"{_TIME.pattern}|\b(?:half|quarter) (?:past|to)\b|o['’]clock\b", re.IGNORECASE)
 # How an amount begins: about 60 litres, at least one, -3.5 °C; not 3D, three-way.
 _AMOUNT = re.compile(
@@ -100,6 +109,8 @@ def _is_common(word: str, before: str) -> bool:
 
 def _quantity(phrase: str, lower: list[str]) -> str:
     """Date, time, money or number, if a phrase is one and does not only contain one."""
+    if not _DIGIT_OR_SIGN.search(phrase) and _QUANTITY_WORDS.isdisjoint(_LETTERS.findall(phrase.lower())):
+        return ""
     if _DATE.search(phrase) and all(word in _DATE_WORDS or _ORDINAL.fullmatch(word) for word in lower):
         return "date"
     if _CLOCK.search(phrase) and all(word in _TIME_WORDS or word[0].isdigit() for word in lower):
