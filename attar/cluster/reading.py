@@ -9,10 +9,9 @@ import os
 import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attar.cluster.connection import connected, errors_in_one_line, is_gpu
 from attar.cluster.shards import is_sharded, shard_of, shard_paths
@@ -31,6 +30,8 @@ from attar.search.statistics import Projection
 from attar.store.store import Store
 
 if TYPE_CHECKING:
+    import ray
+
     from attar.reader.reader import Reader
 
 # Characters of documents that an actor reads at a time: some seconds, so that all of them have something to do, and a
@@ -99,7 +100,7 @@ def read_with_ray(
         blocks = batches(drafts, _DOCUMENTS, _CHARACTERS_ON_GPU if is_gpu(device) else _CHARACTERS)
         seen: dict[str, bytes] = {}
         characters = 0
-        started = _start(actors, device, libraries[0], path) if found.files else []
+        started = _start(actors, device, libraries[0], path) if found.files else _Started([], [])
         for block in _encoded(blocks, is_known, started):
             if new:
                 libraries, new = [opened(out)], False
@@ -125,7 +126,7 @@ def _is_known(library: Library, draft: Draft) -> bool:
 
 
 def _encoded(
-    blocks: Iterable[list[Draft]], is_known: Callable[[Draft], bool], actors: list[Any]
+    blocks: Iterable[list[Draft]], is_known: Callable[[Draft], bool], started: "_Started"
 ) -> Iterator[list[Draft]]:
     """Yield blocks of documents in their order, with what actors have read of those that are not known."""
     import ray
@@ -137,10 +138,10 @@ def _encoded(
         read = ray.get(reading)
         return [draft._replace(encoded=read.get(draft.name)) for draft in block]
 
-    for block, actor in zip(blocks, cycle(actors), strict=False):
+    for block, actor in zip(blocks, cycle(started.actors), strict=False):
         texts = {draft.name: draft.text for draft in block if not is_known(draft)}
-        waiting.append((block, actor.read.remote(texts)))
-        if len(waiting) >= _BLOCKS * len(actors):
+        waiting.append((block, actor.read.remote(texts, started.sent)))
+        if len(waiting) >= _BLOCKS * len(started.actors):
             yield first()
     while waiting:
         yield first()
@@ -160,11 +161,12 @@ def keep_to_own_cores() -> None:
 class ReadingActor:
     """An actor that reads texts; it loads the reader with the first, so that a fault of it is that call's error."""
 
-    def __init__(self, files: dict[str, bytes], projection: Projection | None, device: str | None) -> None:
-        self._files, self._projection, self._device = files, projection, device
+    def __init__(self, device: str | None) -> None:
+        self._device = device
+        self._reader: Reader | None = None
+        self._projection: Projection | None = None
 
-    @cached_property
-    def _reader(self) -> "Reader":
+    def _load(self, files: dict[str, bytes]) -> "Reader":
         import torch
 
         from attar.reader.reader import Reader
@@ -173,16 +175,21 @@ class ReadingActor:
         if is_gpu(self._device):
             keep_to_own_cores()
         with tempfile.TemporaryDirectory(prefix="attar-reader-") as folder:
-            for name, data in self._files.items():
+            for name, data in files.items():
                 Path(folder, name).write_bytes(data)
             reader = Reader.load(folder)
             reader.prepare()
         return reader if self._device is None else reader.to(self._device)
 
-    def read(self, texts: dict[str, str]) -> dict[str, Encoded]:
-        """What texts become, by the names of their documents."""
+    def read(self, texts: dict[str, str], sent: "list[ray.ObjectRef[SentReader]]") -> dict[str, Encoded]:
+        """What texts become, by the names of their documents; a list keeps Ray from sending the reader with each."""
+        import ray
+
         if not texts:
             return {}
+        if self._reader is None:
+            reader = ray.get(sent[0])
+            self._reader, self._projection = self._load(reader.files), reader.projection
         encoded = encode_texts(self._reader, self._projection, list(texts.values()))
         return dict(zip(texts, encoded, strict=True))
 
@@ -205,16 +212,27 @@ def resources(device: str | None) -> dict[str, int]:
     return {"num_gpus": 1, "num_cpus": 0} if is_gpu(device) else {"num_cpus": 1}
 
 
-def _start(actors: int | None, device: str | None, library: Library, path: Path | None) -> list[Any]:
+class SentReader(NamedTuple):
+    """A reader's files, sent so that no node needs a copy, and what signatures are made with."""
+
+    files: dict[str, bytes]
+    projection: Projection | None
+
+
+class _Started(NamedTuple):
+    """Actors, and where Ray has their reader, which an actor that is started again loads, too."""
+
+    actors: list[Any]
+    sent: "list[ray.ObjectRef[SentReader]]"
+
+
+def _start(actors: int | None, device: str | None, library: Library, path: Path | None) -> _Started:
     """Start the actors; one that dies is started again, and reads again what it had."""
     import ray
 
     given = None if path is None else ReaderFolder.open(path)
     folder = find_reader(f"library {library.store.path}", given, library.store.reader).path
-    # Sent, so that no node needs a copy of the reader.
-    files = ray.put({file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES})
+    files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name in READER_FILES}
+    sent = ray.put(SentReader(files, library.searching.projection(library.reader)))
     actor = ray.remote(max_restarts=-1, max_task_retries=_RETRIES, **resources(device))(ReadingActor)
-    return [
-        actor.remote(files, library.searching.projection(library.reader), device)
-        for _ in range(room_for(actors, device))
-    ]
+    return _Started([actor.remote(device) for _ in range(room_for(actors, device))], [sent])
