@@ -1,10 +1,11 @@
-"""Long work: how it tells its progress, how it is told to stop, and how many threads it takes."""
+"""Long work: how it tells its progress, how it is told to stop, how many threads it takes, and the memory it leaves."""
 
+import ctypes
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING
@@ -120,3 +121,9 @@ def one_thread() -> AbstractContextManager[None]:
     took 360 ms of CPU time for a question that takes 26 with one.
     """
     return _one_thread
+
+
+def return_memory() -> None:
+    """Give freed memory back to the system: glibc keeps 118 MB after the records of 100,000 documents."""
+    with suppress(OSError, AttributeError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

@@ -5,7 +5,6 @@ or reads all signatures again. A row is never used unless its document still is 
 """
 
 import contextlib
-import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attar.errors import RecordError
+from attar.progress import return_memory
 from attar.search import ranking
 from attar.search.lexical import Corpus, Lexical
 from attar.search.ranking import CorpusQuery, Moments, Nearest, RankedDocument, Rows, Standards
@@ -185,7 +185,7 @@ class SearchIndex:
         signatures = now.signatures()
         while some := list(islice(signatures, _LOADED)):
             self._table.append(some)
-        _return_memory()
+        return_memory()
 
     def add(self, signatures: Sequence[StampedSignature]) -> None:
         """Add signatures that the store does not have."""
@@ -347,9 +347,3 @@ class SearchIndex:
                     RankedDocument(float(mixed[at]), keys[rows[at]], entry.name, entry.digest, entry.tokens)
                 )
         return documents[:count]
-
-
-def _return_memory() -> None:
-    """Give freed memory back to the system: glibc keeps 118 MB after the records of 100,000 documents."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)

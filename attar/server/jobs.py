@@ -22,7 +22,7 @@ import msgspec
 from attar.files import atomic_file
 from attar.library.drafts import Draft
 from attar.library.served import ServedLibrary
-from attar.progress import StoppedError, check_stopped, stopped_by
+from attar.progress import StoppedError, check_stopped, return_memory, stopped_by
 from attar.results import Change
 from attar.server.metrics import is_alive
 from attar.server.problems import ProblemError, problem_for
@@ -98,6 +98,7 @@ class RunningJob:
             problem = known or ProblemError(500, "internal error; the log has it under this job's id")
             self._job.state, self._job.problem = "failed", problem.described(f"urn:job:{self._job.id}")
         self._write()
+        return_memory()
 
     def _write_now_and_then(self) -> None:
         if time.monotonic() - self._written > _PERIOD:
