@@ -75,7 +75,7 @@ def test_requests_are_tried_on_the_page_of_the_api(demo_server, open_page):
     asking.get_by_role("button", name="Send").click()
     expect(asking.locator("pre")).to_contain_text("200")
     expect(asking.locator("pre")).to_contain_text('"text": "740 euros"')
-    files = page.locator("#addFiles")
+    files = page.locator("#add_files")
     files.locator("summary").click()
     files.get_by_label("Files").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"Ann met Bob."}
